@@ -1,0 +1,61 @@
+"""Where a task stands: its frames, and those of the worker thread that it waits for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import trio
+
+MAX_FRAMES = 64
+"""How many frames of one stack are kept: the innermost ones."""
+
+# Frames of the machinery above and below every task, which say nothing about it.
+_MACHINERY = (os.path.join("lifecycle", "_group.py"), os.path.join("trio", "_core", "_traps.py"))
+
+
+def task_stack(task: trio.lowlevel.Task | None) -> tuple[str, ...]:
+    """One line for each frame of a suspended task, the innermost last. Empty if the task has not begun or has ended.
+
+    If it waits for `trio.to_thread.run_sync`, the frames of that thread follow, as far as they can be seen.
+    """
+    if task is None:
+        return ()
+    lines: list[str] = []
+    thread_name: str | None = None
+    try:
+        for frame, lineno in task.iter_await_frames():
+            if not frame.f_code.co_filename.endswith(_MACHINERY):
+                lines.append(_line(frame, lineno))
+            if frame.f_code.co_name == "to_thread_run_sync":
+                thread_name = frame.f_locals.get("thread_name")
+    except TypeError:
+        lines.append("(inside an awaitable that shows no frames)")
+    if thread_name is not None:
+        lines.extend(_thread_lines(thread_name))
+    return tuple(lines[-MAX_FRAMES:])
+
+
+def _thread_lines(thread_name: str) -> list[str]:
+    # Trio names the worker after its work while it does it. Two with one name cannot be told apart: say nothing then.
+    found = [thread.ident for thread in threading.enumerate() if thread.name == thread_name]
+    if len(found) != 1 or found[0] is None:
+        return []
+    top = sys._current_frames().get(found[0])  # pyright: ignore[reportPrivateUsage]
+    frames = [_line(frame, lineno) for frame, lineno in traceback.walk_stack(top) if not _is_machinery(frame)]
+    # A call into C shows no frame of its own, but the thread's name says what was called.
+    return [f"in thread {thread_name!r}", *reversed(frames)]
+
+
+def _is_machinery(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in ("threading", "trio", "outcome")
+
+
+def _line(frame: FrameType, lineno: int) -> str:
+    return f"{frame.f_code.co_filename}:{lineno} in {frame.f_code.co_qualname}"
