@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Not wanted: a guaranteed checkpoint in every function (9xx; the docstrings say which are), no async function without an
 # await (124; a handler may be one), a list of the functions that take a task_status (114).
-FLAKE8 := $(BIN)/flake8 --isolated --select=ASYNC --disable=ASYNC9,ASYNC114,ASYNC124
+FLAKE8 := $(BIN)/flake8 --isolated --select=ASYNC --disable=ASYNC9,ASYNC114,ASYNC124,ASYNC401
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := lifecycle leases transport actors examples benchmarks tests
 
@@ -35,7 +35,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(FLAKE8) $(SOURCES)
 	$(BIN)/mypy
-	$(BIN)/basedpyright
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.conformance --check
 

@@ -239,7 +239,8 @@ class Conductor:
             self.root.close("drain")
             await self._wait_until(lambda: deadline.work, self.root.wait_over)
             if not self.root.over:
-                self._body.timed_out = self._body.running
+                # What a kill cuts short is cancelled, and not overtaken by the deadline.
+                self._body.timed_out = self._body.running and deadline.is_past_work(trio.current_time())
                 self.root.close("kill")
             self._body.scope.cancel()
             await self._wait_until(lambda: deadline.end, self._all_over)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Literal, TypeVarTuple, final
 
 import trio
@@ -61,6 +62,11 @@ class TaskRecord:
     def path(self) -> str:
         """Where the task is in the tree, for people."""
         return f"{self.group.path.rstrip('/')}/{self.name}"
+
+    @property
+    def place(self) -> str:
+        """The path for the report, from the root of the runtime. Other than `path` where that begins elsewhere."""
+        return self.path
 
     def request_stop(self, mode: StopMode) -> TaskGroup | None:
         """Tell the task to end. Sync, never raises; returns a group that is to be told too, if there is one."""
@@ -197,7 +203,7 @@ class TaskGroup:
         self._members: dict[TaskRecord, None] = {}
         self._children: dict[TaskGroup, None] = {}
         self._nursery: trio.Nursery | None = None
-        self._pending: list[tuple[Callable[..., Awaitable[object]], tuple[object, ...]]] | None = None
+        self._pending: list[tuple[Callable[..., Awaitable[object]], tuple[object, ...], Context]] | None = None
         self._companion: trio.Event | None = None
         self._stopping: trio.Event | None = None
         self._empty: trio.Event | None = None
@@ -338,7 +344,7 @@ class TaskGroup:
         if self.state == "open":
             self.counts.add(outcome, timed_out)
             if own is not None:
-                self._absorb(own)
+                self.absorb(own)
         else:
             counts = own.counts if own is not None else OutcomeCounts()
             counts.add(outcome, timed_out)
@@ -350,14 +356,14 @@ class TaskGroup:
 
     def _launch(self, fn: Callable[..., Awaitable[object]], args: tuple[object, ...]) -> None:
         if self._pending is not None:
-            self._pending.append((fn, args))
+            self._pending.append((fn, args, copy_context()))
         elif self.level > REAL_LEVELS:
             anchor: TaskGroup = self
             while anchor.level > REAL_LEVELS and anchor.parent is not None:
                 anchor = anchor.parent
             anchor._start(fn, args)
         else:
-            self._pending = [(fn, args)]
+            self._pending = [(fn, args, copy_context())]
             assert self.parent is not None, "the root's nursery is opened by the runtime"
             self.parent._start(self._keep_nursery, ())
 
@@ -385,8 +391,8 @@ class TaskGroup:
         """Take `nursery` as the group's own and start what has been waiting for it."""
         self._nursery = nursery
         pending, self._pending = self._pending, None
-        for fn, args in pending or ():
-            nursery.start_soon(fn, *args)
+        for fn, args, context in pending or ():
+            context.run(nursery.start_soon, fn, *args)  # with the context variables of whoever spawned it
 
     def _maybe_over(self) -> None:
         """End iteratively upwards: an empty closed group is over, and may be the last that its parent waited for."""
@@ -412,11 +418,11 @@ class TaskGroup:
 
     def _child_over(self, child: TaskGroup) -> None:
         if self.state in ("open", "poisoned"):
-            self._absorb(child)
+            self.absorb(child)
         else:
             self._note(child.name, child.counts, child, "closed")
 
-    def _absorb(self, ended: TaskGroup) -> None:
+    def absorb(self, ended: TaskGroup) -> None:
         """Take over the totals of a group that has ended, and nothing else: no history is kept."""
         self.counts.merge(ended.counts)
         for note in ended._notes:
@@ -492,7 +498,7 @@ class TaskGroup:
         if self._report is not None:
             await trio.lowlevel.checkpoint()
             return self._report
-        deadline = self._freeze(within, reason)
+        deadline = self.freeze(within, reason)
         self.close(mode)
         await self._wait_until(deadline, lambda: deadline.work)
         if not self._over:
@@ -503,8 +509,8 @@ class TaskGroup:
             self._report = self.report(reason)
         return self._report
 
-    def _freeze(self, within: float, reason: str) -> ShutdownDeadline:
-        """Fix the subtree's deadline, never later than the ones above it. Those below it move along."""
+    def freeze(self, within: float, reason: str) -> ShutdownDeadline:
+        """Fix the subtree's deadline, never later than the ones above it. Those below it move along. Sync."""
         if self._own_deadline is None:
             self._own_deadline = self._deadline_below(self.deadline)
         own = self._own_deadline
@@ -546,6 +552,10 @@ class TaskGroup:
             remaining = [self._remaining(record) for record in itertools.islice(group._members, MAX_REMAINING)]
             counts = group.counts.snapshot()
             children = [*group._notes, *(built.pop(child) for child in group._children)]
+            if len(children) > 2 * MAX_NOTES:
+                children.sort(key=ShutdownReport.is_healthy)  # what is wrong is shown
+            for omitted in children[2 * MAX_NOTES :]:
+                counts += omitted.totals()
             built[group] = ShutdownReport(
                 name=group.name,
                 reason=reason if group is self else None,
@@ -561,7 +571,7 @@ class TaskGroup:
 
     @staticmethod
     def _remaining(record: TaskRecord) -> RemainingTask:
-        return RemainingTask(path=record.path, detail=record.describe(), stack=task_stack(record.task))
+        return RemainingTask(path=record.place, detail=record.describe(), stack=task_stack(record.task))
 
 
 async def last_turns(ended: Callable[[], bool]) -> None:

@@ -41,8 +41,9 @@ class Tree:
 
     @contextmanager
     def cleanup(self, group: TaskGroup, within: float | None = None) -> Generator[trio.CancelScope, None, None]:
-        """A shielded scope for clean-up of `group` that must await. It ends by itself: `within` seconds from now (default:
-        the runtime's `shutdown_within`), and never later than the group's shutdown deadline, also one set meanwhile."""
+        """A shielded scope for clean-up of `group` that must await. It ends by itself: `within` seconds from now
+        (default: the runtime's `shutdown_within`), and never later than the group's shutdown deadline, also one set
+        meanwhile."""
         limit = trio.current_time() + (self.shutdown_within if within is None else within)
         with trio.CancelScope(shield=True, deadline=min(limit, group.deadline.end)) as scope:
             self._cleanups[scope] = group
