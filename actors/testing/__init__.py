@@ -1,0 +1,53 @@
+"""The test kit: systems on a virtual clock that are checked at their end, probes, faults by seed, repeatable runs.
+
+With pytest and pytest-trio there are fixtures too: `actor_system`, `actor_system_both` and `inline_dispatch`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "Deadlocked",
+    "Fault",
+    "FaultPlan",
+    "InjectedCrash",
+    "Probe",
+    "UncleanSystem",
+    "Unexpected",
+    "eventually",
+    "open_probe",
+    "open_test_system",
+    "run_virtual",
+    "seeded_scheduler",
+    "simulated",
+]
+
+if TYPE_CHECKING:
+    from ._errors import Deadlocked, InjectedCrash, UncleanSystem, Unexpected
+    from ._eventually import eventually
+    from ._faults import Fault, FaultPlan
+    from ._open import open_test_system
+    from ._probe import Probe, open_probe
+    from ._scheduler import run_virtual, seeded_scheduler
+    from ._simulated import simulated
+else:
+    # The pytest plugin is in this package, and pytest loads it for all who have Tenure installed: most never use it.
+    _PLACES = {
+        "_errors": ("Deadlocked", "InjectedCrash", "UncleanSystem", "Unexpected"),
+        "_eventually": ("eventually",),
+        "_faults": ("Fault", "FaultPlan"),
+        "_open": ("open_test_system",),
+        "_probe": ("Probe", "open_probe"),
+        "_scheduler": ("run_virtual", "seeded_scheduler"),
+        "_simulated": ("simulated",),
+    }
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        for place, names in _PLACES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(f"{__name__}.{place}"), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
