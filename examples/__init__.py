@@ -1,0 +1,1 @@
+"""Examples. Each runs by `python -m examples.NAME`, prints what it shows and ends with the shutdown report."""
