@@ -435,15 +435,16 @@ class Cell(TaskRecord):
     # -- the end
 
     def request_stop(self, mode: StopMode) -> TaskGroup | None:
-        return self._tell_end(mode, explicit=True)
+        return self._tell_end(mode, explicit=True, in_turn=True)
 
-    def end(self, mode: StopMode, *, explicit: bool = True) -> None:
-        """Tell the actor to end. Sync. A stronger request overrules a weaker one; others change nothing."""
-        below = self._tell_end(mode, explicit)
+    def end(self, mode: StopMode, *, explicit: bool = True, in_turn: bool = False) -> None:
+        """Tell the actor to end; if `in_turn`, when those that need it have. Sync. A stronger request overrules a
+        weaker one; others change nothing."""
+        below = self._tell_end(mode, explicit, in_turn)
         if below is not None:
             below.close(mode)
 
-    def _tell_end(self, mode: StopMode, explicit: bool) -> TaskGroup | None:
+    def _tell_end(self, mode: StopMode, explicit: bool, in_turn: bool) -> TaskGroup | None:
         """Returns the group of the children if they are to be told at once, and not by the actor when it has ended."""
         if self.exit is not None:
             return None
@@ -451,7 +452,7 @@ class Cell(TaskRecord):
         if weaker and (self.explicit or not explicit):
             return None
         links = self._links
-        if links is not None and mode != "kill" and links.postpone_end(mode, explicit):
+        if links is not None and in_turn and mode != "kill" and links.postpone_end(mode, explicit):
             return None
         self.explicit = self.explicit or explicit
         if not weaker:

@@ -120,9 +120,13 @@ class Router(Generic[M]):
         return await self.pick(msg).ask(msg)
 
 
+BETWEEN_LIVES = 1_000_000
+"""What a member that waits for its restart counts as: one that runs is taken before it, however much it has queued."""
+
+
 def _load(ref: Ref[Any]) -> int:
     cell = ref.box_.cell
-    return cell.box.depth + (cell.in_hand is not None) + (cell.state != "running")
+    return cell.box.depth + (cell.in_hand is not None) + (0 if cell.state == "running" else BETWEEN_LIVES)
 
 
 def _path(ref: Ref[Any]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 from trio.lowlevel import current_task
 
 from ._actor import Actor
-from ._box import INLINE
+from ._box import INLINE, Notice
 from ._cell import STRENGTH
 from ._current import CURRENT
 from ._errors import (
@@ -201,6 +201,8 @@ class Links:
         if other.linked is not None:
             other.linked.watchers.pop(self._cell, None)
         self._cell.box.take_notices(other)
+        kept = [item for item in self._stash if not (isinstance(item, Notice) and item.about is other)]
+        self._stash = deque(kept)
 
     # -- the end
 
@@ -245,9 +247,9 @@ class Links:
             if other.linked is not None:
                 other.linked.watchers.pop(self._cell, None)
         self.watching.clear()
-        self._cell.box.take_notices()
         self._behaviours.clear()
         self.unstash_all()
+        self._cell.box.take_notices()
 
     def leave(self) -> None:
         """The actor takes nothing more: leave all groups and topics."""

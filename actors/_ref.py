@@ -182,7 +182,8 @@ class Ref(Generic[M_contra]):
         """Let the actor finish the message in hand and end; return how it ended. The rest of its mailbox is given up at
         once: asks fail with `ActorStopped`, tells become dead letters.
 
-        A supervised actor that is stopped so is not restarted. A checkpoint; cancelling it cancels only the wait.
+        A supervised actor that is stopped so is not restarted. It does not wait for those that need it (see
+        `spawn(needs=...)`): they are for the order of a shutdown. A checkpoint; cancelling it cancels only the wait.
         Raises `WouldDeadlock` within the actor itself or one below it.
         """
         return await self._end("stop")

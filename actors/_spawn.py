@@ -10,7 +10,7 @@ import trio
 from ._body import body_of, mailbox_of
 from ._cell import Cell
 from ._current import CURRENT
-from ._errors import ActorStopped, StartFailed
+from ._errors import ActorStopped, StartFailed, SystemStopped
 from ._links import declare_needs
 from ._lives import begin, run
 
@@ -83,9 +83,11 @@ async def await_ready(cell: Cell) -> None:
     if not cell.is_ready:
         assert cell.exit is not None
         cause = cell.exit.cause
-        if isinstance(cause, StartFailed):
+        if isinstance(cause, StartFailed | SystemStopped):
             raise cause  # of a child that it starts with: one failure, not a chain
         if cause is None:
+            if cell.system.stopping.is_set():
+                raise SystemStopped(cell.system.name)
             cause = ActorStopped(cell.path, cell.exit)
         raise StartFailed(cell.path, cause) from cause
 

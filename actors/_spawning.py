@@ -54,9 +54,9 @@ class Spawner:
 
         A class actor is ready after `started`, a function actor at its first wait on the inbox. If it fails before
         that, `StartFailed` is raised here and nothing of it is left; if it fails later, its parent fails with it.
-        `needs` names actors that are told to end only after this one has ended. Raises `NameTaken`, `NameInvalid`,
-        `NotABody`, `SystemStopped` or `ActorStopped`. Always a cancel point, and a schedule point at least once per
-        slice; cancelling it ends the half-started actor first.
+        `needs` names actors that a shutdown tells to end only after this one has ended. Raises `NameTaken`,
+        `NameInvalid`, `NotABody`, `SystemStopped` or `ActorStopped`. Always a cancel point, and a schedule point at
+        least once per slice; cancelling it ends the half-started actor first.
         """
         return await spawn(self.node_(), body, args, name=name, mailbox=mailbox, inline=inline, needs=tuple(needs))
 

@@ -263,7 +263,7 @@ class Supervisor(Actor[ChildDown | RestartDue | GroupDue]):
         waiting = list(self._children)
         while waiting:
             cell = waiting.pop()
-            cell.end(self._mode)
+            cell.end(self._mode, in_turn=True)
             told.append(cell)
             await self._wait_rank(cell, trio.current_time() + self._share(cell, len(waiting) + 1), told)
         if self.context.cell_.group.deadline.work < inf:
@@ -278,7 +278,7 @@ class Supervisor(Actor[ChildDown | RestartDue | GroupDue]):
             if self._mode != mode:
                 mode = self._mode
                 for earlier in told:
-                    earlier.end(mode)
+                    earlier.end(mode, in_turn=True)
 
     @property
     def _mode(self) -> StopMode:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, final
 
 import trio
 
-from lifecycle import RuntimeConfig, open_runtime
+from lifecycle import RuntimeConfig, leaves, open_runtime
 
 from ._asks import Interrupts
 from ._body import accepted_types
 from ._cell import STRENGTH
 from ._current import current_cell
 from ._dead_letters import DeadLetters
-from ._errors import RestartLimitExceeded, WouldDeadlock
+from ._errors import RestartLimitExceeded, SystemStopped, WouldDeadlock
 from ._message import ControlTypes
 from ._node import Node
 from ._slice import Slice
@@ -209,6 +209,12 @@ class System(Spawner):
         else:
             self._end("kill", "failed" if isinstance(error, Exception) else "cancelled")
 
+    def refused_(self, error: BaseException | None) -> bool:
+        """Whether the body has ended because it spawned when the system had been told to end: an end like any other."""
+        errors = leaves(error) if error is not None else []
+        mine = [isinstance(each, SystemStopped) and each.name == self.name for each in errors]
+        return bool(mine) and all(mine) and self.stopping.is_set()
+
     @property
     def has_failed_(self) -> bool:
         """Whether a top-level actor without a supervisor has failed."""
@@ -279,6 +285,9 @@ class _Leaving:
 
     def __exit__(self, _: object, exc: BaseException | None, __: object) -> bool:
         failed = self._system.has_failed_
+        if not failed and self._system.refused_(exc):
+            self._system.leave_(None)
+            return True
         self._system.leave_(exc)
         if failed and isinstance(exc, Exception):
             self._held = exc
@@ -334,6 +343,9 @@ async def open_system(
 
     Leaving the block normally drains it: every actor finishes its mailbox. Leaving it by an exception kills it. Either
     way the block ends when the last actor has, within `shutdown_within` seconds, and `system.report` tells how.
+
+    A body that spawns when the system has been told to end gets `SystemStopped`, and leaves the block by it as if it
+    had come to its end: a signal during set-up is no failure.
 
     The tree hangs in `context`, or in a runtime of its own, without signal handlers. A failure of a top-level actor
     that has no supervisor cancels the block and leaves it in an exception group, as a task's would leave a nursery; a

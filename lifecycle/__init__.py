@@ -19,6 +19,7 @@ from ._errors import (
     ReportMalformed,
     SignalsUnavailable,
 )
+from ._exceptions import leaves
 from ._group import StopMode, TaskGroup, TaskHandle, TaskRecord
 from ._outcomes import Outcome, Outcomes
 from ._report import RemainingTask, ShutdownReport
@@ -52,6 +53,7 @@ __all__ = [
     "TaskGroup",
     "TaskHandle",
     "TaskRecord",
+    "leaves",
     "open_runtime",
     "task_stack",
 ]

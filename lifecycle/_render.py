@@ -32,7 +32,7 @@ def render_report(report: ShutdownReport, max_lines: int) -> str:
 
 def _verdict(report: ShutdownReport) -> str:
     health = "healthy" if report.is_healthy() else "NOT HEALTHY"
-    reason = "" if report.reason is None else f", asked for by {_clean(report.reason)}"
+    reason = "" if report.reason is None else f" (reason: {_clean(report.reason)})"
     return f"shutdown of {_clean(report.name)}: {health}, {_clean(report.outcome)} in {report.elapsed:.3f} s{reason}"
 
 

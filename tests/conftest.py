@@ -17,6 +17,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", 'row("suite:ID"): the row of a conformance suite that the test proves')
+    config.addinivalue_line("markers", "slow: takes many seconds; leave it out with -m 'not slow'")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from actors import ActorCrashed, Child, Exit, SystemStopped, one_for_one, open_system
+from actors import ActorCrashed, Child, Exit, System, SystemStopped, one_for_one, open_system
 from lifecycle import Runtime, RuntimeConfig, ServiceContext, ShutdownReport, open_runtime
 from tests.conformance import ROOT
 
@@ -291,3 +291,55 @@ def test_run_returns_the_report_of_a_system_in_its_runtime() -> None:
 
     report = Runtime.plan(RuntimeConfig(signals=False)).build().run(main)
     assert report.totals().nonzero() == {"completed": 1}
+
+
+class SlowToStart(Member):
+    async def started(self) -> None:
+        await trio.sleep(1)
+        await super().started()
+
+
+@pytest.mark.parametrize("how", ["spawn", "pool", "supervise", "nursery"])
+@virtual
+async def test_a_body_that_spawns_in_a_system_told_to_end_leaves_the_block_like_any_other(how: str) -> None:
+    journal: list[str] = []
+    async with small_system() as system:
+        system.timers.call_after(0.5, system.drain)
+        if how == "pool":
+            await system.pool(SlowToStart, journal, size=2)
+        elif how == "supervise":
+            await system.supervise(one_for_one(), *(Child(SlowToStart, journal, name=name) for name in "ab"))
+        elif how == "nursery":
+            async with trio.open_nursery() as nursery:  # noqa: ASYNC112 (the refusal leaves it in a group)
+                nursery.start_soon(spawn_two, system, journal)
+        else:
+            await spawn_two(system, journal)
+        pytest.fail("it was not refused")
+    # An actor finishes its start; a supervisor starts no more children.
+    assert trio.current_time() == (0.5 if how in ("pool", "supervise") else 1)
+    assert system.report.is_healthy()
+
+
+async def spawn_two(system: System, journal: list[str]) -> None:
+    for _ in range(2):
+        await system.spawn(SlowToStart, journal)
+
+
+def test_a_signal_during_set_up_is_no_failure() -> None:
+    async def main(context: ServiceContext) -> None:
+        async with open_system(context, name="service") as system:
+            context.runtime.request_shutdown("signal")
+            await system.spawn(Doer)
+
+    report = Runtime.plan(RuntimeConfig(signals=False)).build().run(main)
+    assert report.is_healthy()
+    assert report.reason == "signal"
+
+
+@virtual
+async def test_another_systems_refusal_is_an_error_like_any_other() -> None:
+    async with small_system() as first:
+        pass
+    with pytest.raises(SystemStopped):
+        async with open_system(name="second"):
+            await first.spawn(Doer)

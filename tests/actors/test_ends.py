@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import trio
 
@@ -180,7 +178,7 @@ async def test_waiting_for_its_own_end_raises(actor_system: System) -> None:
         async def in_a_nursery() -> None:
             errors.append(await outcome_of(ref.stop))
 
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:  # noqa: ASYNC112 (its tasks are what this is about)
             nursery.start_soon(in_a_nursery)
 
     ref = await actor_system.spawn(Doer)

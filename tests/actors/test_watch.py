@@ -196,6 +196,32 @@ async def test_a_watch_ends_with_the_life_that_made_it(system: System) -> None:
     assert seen == [(first, Exit("stopped"))]
 
 
+@pytest.mark.parametrize("how", ["unwatch", "restart"])
+async def test_a_notice_in_the_stash_is_taken_out_too(system: System, how: str) -> None:
+    class Putter(Watcher):
+        @handles(Terminated)
+        def terminated(self, msg: Terminated) -> None:
+            if how not in self.seen:
+                self.context.stash()
+            self.seen.append(how)
+
+    def go_on(actor: Watcher) -> None:
+        if how == "restart":
+            raise Crash
+        actor.context.unwatch(target)
+        actor.context.unstash_all()
+
+    seen: list[Any] = []
+    watcher = await supervised(system, Putter, seen)
+    target = await system.spawn(Recorder, [])
+    await watch(watcher, target)
+    await target.stop()
+    await wait_all_tasks_blocked()
+    watcher.tell(DoNow(go_on))
+    await wait_all_tasks_blocked()
+    assert seen == [how]
+
+
 async def test_the_end_of_an_actor_is_told_ahead_of_data(system: System) -> None:
     seen: list[Any] = []
     watcher = await system.spawn(Watcher, seen)

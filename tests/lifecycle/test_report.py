@@ -194,7 +194,7 @@ def test_the_rendering_says_what_was_still_running_and_where() -> None:
         annotations=("3 components were asked for after the close",),
     )
     assert report.render().splitlines() == [
-        "shutdown of shop: NOT HEALTHY, overrun in 2.000 s, asked for by signal",
+        "shutdown of shop: NOT HEALTHY, overrun in 2.000 s (reason: signal)",
         "  in all: 3 completed, 1 timed out, 1 leaked",
         "  note: 3 components were asked for after the close",
         "still running: 1",
