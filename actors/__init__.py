@@ -82,6 +82,7 @@ __all__ = [
 if TYPE_CHECKING:
     from ._actor import Actor
     from ._backoff import Backoff
+    from ._block import open_system
     from ._child import AnyChild, Child
     from ._context import ActorContext
     from ._dead_letters import DeadLetters
@@ -134,7 +135,7 @@ if TYPE_CHECKING:
     from ._supervised import Supervision
     from ._supervision import Strategy, one_for_all, one_for_one, rest_for_one
     from ._supervisor import Supervisor
-    from ._system import System, open_system
+    from ._system import System
     from ._timers import Timer
     from ._topic import Topic
     from ._tracing import TracedAsk, Tracer
@@ -143,6 +144,7 @@ else:
     _PLACES = {
         "_actor": "Actor",
         "_backoff": "Backoff",
+        "_block": "open_system",
         "_child": "AnyChild Child",
         "_context": "ActorContext",
         "_dead_letters": "DeadLetters",
@@ -166,7 +168,7 @@ else:
         "_supervised": "Supervision",
         "_supervision": "Strategy one_for_all one_for_one rest_for_one",
         "_supervisor": "Supervisor",
-        "_system": "System open_system",
+        "_system": "System",
         "_timers": "Timer",
         "_topic": "Topic",
         "_tracing": "TracedAsk Tracer",
