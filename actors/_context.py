@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar, TypeVarTuple, final, overloa
 
 import trio
 
+from lifecycle import ServiceContext
+
 from ._box import INLINE
 from ._current import CURRENT
 from ._spawning import Spawner
@@ -66,6 +68,13 @@ class ActorContext(Spawner, Generic[M_contra]):
     def system(self) -> System:
         """The system that the actor lives in."""
         return self.cell_.system
+
+    @property
+    def service(self) -> ServiceContext:
+        """The actor's place in the tree of components, to hang plain tasks and components into. They end with this life
+        of the actor: told to stop when its loop has ended, cancelled when it fails. Raises `ActorStopped` or
+        `SystemStopped` when the actor or the system is ending."""
+        return ServiceContext(self.node_().group(), self.system.service.runtime)
 
     @property
     def sender(self) -> AnyRef | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
+import pytest
 import trio
 
-from actors import System, open_system
+from actors import ActorStopped, System, open_system
+from lifecycle import ServiceContext
 
-from ._systems import Do, Doer, supervised
+from ._systems import Do, Doer, cell_of, supervised
 from ._trees import calls, crash, settled, small_system, spawns, virtual
 
 request: ContextVar[str] = ContextVar("request", default="none")
@@ -90,3 +92,34 @@ async def test_actors_of_two_systems_may_ask_each_other() -> None:
             return await there.ask(calls(lambda actor: (actor.context.system.name, actor.context.sender)))
 
         assert await here.ask(Do(asks)) == ("two", here)
+
+
+async def test_components_below_an_actor_end_with_its_life(actor_system: System) -> None:
+    ended: list[str] = []
+
+    async def serve(component: ServiceContext) -> None:
+        try:
+            await component.stopping.wait()
+            await trio.lowlevel.checkpoint()
+            ended.append(f"{component.path} told to stop")
+        except trio.Cancelled:
+            ended.append(f"{component.path} cancelled")
+            raise
+
+    def hangs(actor: Doer) -> None:
+        component = actor.context.service.component("cache")
+        component.group.spawn_service(serve, component)
+
+    ref = await supervised(actor_system, Doer)
+    await ref.ask(calls(hangs))
+    await settled()
+    await crash(ref)
+    await settled()
+    assert [text.split("/")[-1] for text in ended] == ["cache cancelled"]
+    await ref.ask(calls(hangs))
+    await settled()
+    await ref.stop()
+    assert [text.split("/")[-1] for text in ended] == ["cache cancelled", "cache told to stop"]
+    context = cell_of(ref).context
+    with pytest.raises(ActorStopped):
+        _ = context.service
