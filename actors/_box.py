@@ -231,10 +231,13 @@ class Box:
             self.room = self.spec.limit
 
     def _put_control(self, item: Item) -> None:
+        self._control_lane().append(item)
+        self.wake()
+
+    def _control_lane(self) -> deque[Item]:
         if self.control is _NO_ITEMS:
             self.control = deque()
-        self.control.append(item)
-        self.wake()
+        return self.control
 
     # -- the policies that need more than a deque
 
@@ -299,24 +302,22 @@ class Box:
 
     def put_first(self, item: Item) -> None:
         """Put back the message that was just taken: it is the next one again."""
-        if self.control is _NO_ITEMS:
-            self.control = deque()
-        self.control.appendleft(item)
+        self._control_lane().appendleft(item)
 
     def put_back(self, items: list[Item]) -> None:
         """Put messages that were taken ahead of all that is queued in their lanes, in their order. Limits do not hold,
         and what is put back is as fresh as what is put in now."""
         if self.data is _NO_ITEMS:
             self._open()
-        control = [item for item in items if isinstance(item, Notice) or self.is_control[type(item[0])]]
+        control: list[Item] = []
+        data: list[Item] = []
+        for item in items:
+            (control if isinstance(item, Notice) or self.is_control[type(item[0])] else data).append(item)
         if control:
-            if self.control is _NO_ITEMS:
-                self.control = deque()
-            self.control.extendleft(reversed(control))
-            items = [item for item in items if not (isinstance(item, Notice) or self.is_control[type(item[0])])]
-        self.data.extendleft(reversed(items))
+            self._control_lane().extendleft(reversed(control))
+        self.data.extendleft(reversed(data))
         if self.times is not None:
-            self.times.extendleft([trio.current_time()] * len(items))
+            self.times.extendleft([trio.current_time()] * len(data))
         self._number_anew()
         self.wake()
 

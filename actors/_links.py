@@ -204,6 +204,12 @@ class Links:
         kept = [item for item in self._stash if not (isinstance(item, Notice) and item.about is other)]
         self._stash = deque(kept)
 
+    def _watch_nobody(self) -> None:
+        for other in self.watching:
+            if other.linked is not None:
+                other.linked.watchers.pop(self._cell, None)
+        self.watching.clear()
+
     # -- the end
 
     def postpone_end(self, mode: StopMode, explicit: bool) -> bool:
@@ -243,10 +249,7 @@ class Links:
             ask.fail(NoReply(path, message) if cause is None else ActorCrashed(path, message, cause))
         self.laters.clear()
         self.end_timers()
-        for other in self.watching:
-            if other.linked is not None:
-                other.linked.watchers.pop(self._cell, None)
-        self.watching.clear()
+        self._watch_nobody()
         self._behaviours.clear()
         self.unstash_all()
         self._cell.box.take_notices()
@@ -275,10 +278,7 @@ class Links:
             if watcher.linked is not None:
                 watcher.linked.watching.discard(cell)
             watcher.box.post(_notice(cell, message), cell)
-        for other in self.watching:
-            if other.linked is not None:
-                other.linked.watchers.pop(cell, None)
-        self.watching.clear()
+        self._watch_nobody()
         self.leave()
         for needed in self.needs:
             needed.links._dependent_ended(cell)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
 import trio
 
-from lifecycle import leaves
+from lifecycle import leaves, scope_until
 
 from ._asks import Interrupts
 from ._body import accepted_types
@@ -247,16 +247,8 @@ class System(Spawner):
 
     async def _end_body(self, deadline: ShutdownDeadline) -> None:
         """Cancel the block's body when the tree has ended, and at the work deadline."""
-        with trio.CancelScope(deadline=deadline.work) as scope:
-
-            def move() -> None:
-                scope.deadline = deadline.work
-
-            release = deadline.subscribe(move)
-            try:
-                await self.group.wait_over()
-            finally:
-                release()
+        with scope_until(deadline, lambda: deadline.work):
+            await self.group.wait_over()
         self._body_scope.cancel()
 
     async def follow_(self) -> None:

@@ -25,6 +25,7 @@ from ._outcomes import Outcome, Outcomes
 from ._report import RemainingTask, ShutdownReport
 from ._runtime import Runtime, RuntimeHandle, open_runtime
 from ._stack import task_stack
+from ._until import scope_until
 
 __all__ = [
     "AlreadyInTrio",
@@ -55,5 +56,6 @@ __all__ = [
     "TaskRecord",
     "leaves",
     "open_runtime",
+    "scope_until",
     "task_stack",
 ]

@@ -24,6 +24,7 @@ from ._report import RemainingTask
 from ._signals import watch_signals
 from ._stack import task_stack
 from ._tree import Tree
+from ._until import scope_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -253,16 +254,8 @@ class Conductor:
 
     async def _wait_until(self, limit: Callable[[], float], wait: Callable[[], Awaitable[None]]) -> None:
         """Wait, at most until `limit()`, which may move earlier meanwhile."""
-        with trio.CancelScope(deadline=limit()) as scope:
-
-            def move() -> None:
-                scope.deadline = limit()
-
-            release = self.tree.deadline.subscribe(move)
-            try:
-                await wait()
-            finally:
-                release()
+        with scope_until(self.tree.deadline, limit):
+            await wait()
 
     async def _all_over(self) -> None:
         await self.root.wait_over()

@@ -24,6 +24,7 @@ from ._exceptions import split_cancelled
 from ._outcomes import Outcome, OutcomeCounts, Outcomes
 from ._report import MAX_REMAINING, RemainingTask, ShutdownReport
 from ._stack import task_stack
+from ._until import scope_until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -533,16 +534,8 @@ class TaskGroup:
 
     async def _wait_until(self, deadline: ShutdownDeadline, limit: Callable[[], float]) -> None:
         """Wait for the end of the group, at most until `limit()`, which may move earlier meanwhile."""
-        with trio.CancelScope(deadline=limit()) as scope:
-
-            def move() -> None:
-                scope.deadline = min(scope.deadline, limit())
-
-            release = deadline.subscribe(move)
-            try:
-                await self.wait_over()
-            finally:
-                release()
+        with scope_until(deadline, limit):
+            await self.wait_over()
 
     def report(self, reason: str | None = None) -> ShutdownReport:
         """The report of this subtree as it stands now. Whatever still runs is *leaked*, with its stack."""
