@@ -2,30 +2,7 @@
 
 from __future__ import annotations
 
-from ._config import RuntimeConfig, RuntimePlan
-from ._context import ServiceContext
-from ._deadline import ShutdownDeadline
-from ._errors import (
-    AlreadyInTrio,
-    AlreadyRun,
-    ConfigInvalid,
-    ContractViolation,
-    FormatTooNew,
-    GroupClosed,
-    GroupPoisoned,
-    LifecycleError,
-    NameBlank,
-    OperationalError,
-    ReportMalformed,
-    SignalsUnavailable,
-)
-from ._exceptions import leaves
-from ._group import StopMode, TaskGroup, TaskHandle, TaskRecord
-from ._outcomes import Outcome, Outcomes
-from ._report import RemainingTask, ShutdownReport
-from ._runtime import Runtime, RuntimeHandle, open_runtime
-from ._stack import task_stack
-from ._until import scope_until
+from typing import TYPE_CHECKING
 
 __all__ = [
     "AlreadyInTrio",
@@ -59,3 +36,59 @@ __all__ = [
     "scope_until",
     "task_stack",
 ]
+
+if TYPE_CHECKING:
+    from ._config import RuntimeConfig, RuntimePlan
+    from ._context import ServiceContext
+    from ._deadline import ShutdownDeadline
+    from ._errors import (
+        AlreadyInTrio,
+        AlreadyRun,
+        ConfigInvalid,
+        ContractViolation,
+        FormatTooNew,
+        GroupClosed,
+        GroupPoisoned,
+        LifecycleError,
+        NameBlank,
+        OperationalError,
+        ReportMalformed,
+        SignalsUnavailable,
+    )
+    from ._exceptions import leaves
+    from ._group import StopMode, TaskGroup, TaskHandle, TaskRecord
+    from ._outcomes import Outcome, Outcomes
+    from ._report import RemainingTask, ShutdownReport
+    from ._runtime import Runtime, RuntimeHandle, open_runtime
+    from ._stack import task_stack
+    from ._until import scope_until
+else:
+    # A name is loaded with its module when it is first used: an import of the package alone costs little.
+    _PLACES = {
+        "_config": "RuntimeConfig RuntimePlan",
+        "_context": "ServiceContext",
+        "_deadline": "ShutdownDeadline",
+        "_errors": (
+            "AlreadyInTrio AlreadyRun ConfigInvalid ContractViolation FormatTooNew GroupClosed GroupPoisoned "
+            "LifecycleError NameBlank OperationalError ReportMalformed SignalsUnavailable"
+        ),
+        "_exceptions": "leaves",
+        "_group": "StopMode TaskGroup TaskHandle TaskRecord",
+        "_outcomes": "Outcome Outcomes",
+        "_report": "RemainingTask ShutdownReport",
+        "_runtime": "Runtime RuntimeHandle open_runtime",
+        "_stack": "task_stack",
+        "_until": "scope_until",
+    }
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        for place, names in _PLACES.items():
+            if name in names.split():
+                value = globals()[name] = getattr(import_module(f"{__name__}.{place}"), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted(__all__)
