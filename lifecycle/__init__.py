@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 __all__ = [
     "AlreadyInTrio",
     "AlreadyRun",
+    "BlockingState",
+    "BlockingTask",
     "ConfigInvalid",
     "ContractViolation",
     "FormatTooNew",
@@ -14,6 +16,13 @@ __all__ = [
     "GroupPoisoned",
     "LifecycleError",
     "NameBlank",
+    "ObserverRefused",
+    "Operation",
+    "OperationBound",
+    "OperationClosed",
+    "OperationEnd",
+    "OperationOutcome",
+    "OperationOutcomes",
     "OperationalError",
     "Outcome",
     "Outcomes",
@@ -28,8 +37,10 @@ __all__ = [
     "ShutdownReport",
     "SignalsUnavailable",
     "StopMode",
+    "TaskDidNotComplete",
     "TaskGroup",
     "TaskHandle",
+    "TaskKind",
     "TaskRecord",
     "leaves",
     "open_runtime",
@@ -51,16 +62,22 @@ if TYPE_CHECKING:
         GroupPoisoned,
         LifecycleError,
         NameBlank,
+        ObserverRefused,
         OperationalError,
+        OperationBound,
+        OperationClosed,
         ReportMalformed,
         SignalsUnavailable,
+        TaskDidNotComplete,
     )
     from ._exceptions import leaves
-    from ._group import StopMode, TaskGroup, TaskHandle, TaskRecord
+    from ._group import TaskGroup
+    from ._operation import Operation, OperationEnd, OperationOutcome, OperationOutcomes
     from ._outcomes import Outcome, Outcomes
-    from ._report import RemainingTask, ShutdownReport
+    from ._report import BlockingState, BlockingTask, RemainingTask, ShutdownReport
     from ._runtime import Runtime, RuntimeHandle, open_runtime
     from ._stack import task_stack
+    from ._task import StopMode, TaskHandle, TaskKind, TaskRecord
     from ._until import scope_until
 else:
     # A name is loaded with its module when it is first used: an import of the package alone costs little.
@@ -70,14 +87,17 @@ else:
         "_deadline": "ShutdownDeadline",
         "_errors": (
             "AlreadyInTrio AlreadyRun ConfigInvalid ContractViolation FormatTooNew GroupClosed GroupPoisoned "
-            "LifecycleError NameBlank OperationalError ReportMalformed SignalsUnavailable"
+            "LifecycleError NameBlank ObserverRefused OperationalError OperationBound OperationClosed "
+            "ReportMalformed SignalsUnavailable TaskDidNotComplete"
         ),
         "_exceptions": "leaves",
-        "_group": "StopMode TaskGroup TaskHandle TaskRecord",
+        "_group": "TaskGroup",
+        "_operation": "Operation OperationEnd OperationOutcome OperationOutcomes",
         "_outcomes": "Outcome Outcomes",
-        "_report": "RemainingTask ShutdownReport",
+        "_report": "BlockingState BlockingTask RemainingTask ShutdownReport",
         "_runtime": "Runtime RuntimeHandle open_runtime",
         "_stack": "task_stack",
+        "_task": "StopMode TaskHandle TaskKind TaskRecord",
         "_until": "scope_until",
     }
 

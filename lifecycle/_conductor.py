@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from ._config import OnOverrun, RuntimeConfig
     from ._deadline import ShutdownDeadline
-    from ._group import TaskRecord
     from ._report import ShutdownReport
+    from ._task import TaskRecord
 
 MAX_FAILURES = 64
 """How many failures of tasks are kept to be raised at the end; all of them are logged when they happen."""

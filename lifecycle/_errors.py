@@ -98,6 +98,59 @@ class GroupPoisoned(OperationalError):
         return f"task group {self.group!r} is poisoned by {kind} of one of its tasks and takes no new work: see .cause"
 
 
+class TaskDidNotComplete(OperationalError):
+    """A task that somebody joined was cancelled before it returned. `task` is its path, `outcome` how it ended."""
+
+    def __init__(self, task: str, outcome: str) -> None:
+        super().__init__(task, outcome)
+        self.task = task
+        self.outcome = outcome
+
+    def __str__(self) -> str:
+        return f"task {self.task!r} has no result, it ended as {self.outcome}: its work may have been done in part"
+
+
+class OperationClosed(OperationalError):
+    """An operation takes no more tasks. `kind` is its label, `why` is "closed", "cancelled" or "past its deadline"."""
+
+    def __init__(self, kind: str, why: str) -> None:
+        super().__init__(kind, why)
+        self.kind = kind
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"the operation ({self.kind}) is {self.why} and takes no new task: begin another one for further work"
+
+
+class OperationBound(ContractViolation):
+    """An operation was used with a second group. `kind` is its label; `owner` and `group` are the paths of the two."""
+
+    def __init__(self, kind: str, owner: str, group: str) -> None:
+        super().__init__(kind, owner, group)
+        self.kind = kind
+        self.owner = owner
+        self.group = group
+
+    def __str__(self) -> str:
+        return (
+            f"the operation ({self.kind}) belongs to group {self.owner!r} and was used with {self.group!r}: "
+            "an operation has one owner, make one for each group"
+        )
+
+
+class ObserverRefused(ContractViolation):
+    """An operation was given a second observer, or one after its first task. `kind` is its label."""
+
+    def __init__(self, kind: str, taken: bool) -> None:
+        super().__init__(kind, taken)
+        self.kind = kind
+        self.taken = taken
+
+    def __str__(self) -> str:
+        why = "has an observer already" if self.taken else "has been given tasks already"
+        return f"the operation ({self.kind}) {why}: set one observer, before the first task"
+
+
 class FormatTooNew(OperationalError):
     """Stored data was written by a newer version; nothing was changed. `found` and `supported` are format numbers."""
 

@@ -14,28 +14,29 @@ from __future__ import annotations
 import itertools
 import logging
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Literal, TypeVarTuple, final
+from typing import TYPE_CHECKING, Literal, TypeVar, TypeVarTuple, final
 
 import trio
 
 from ._deadline import ShutdownDeadline
+from ._ended import MAX_NOTES, Ended
 from ._errors import GroupClosed, GroupPoisoned
-from ._exceptions import split_cancelled
-from ._outcomes import Outcome, OutcomeCounts, Outcomes
+from ._outcomes import Outcome, Outcomes
 from ._report import MAX_REMAINING, RemainingTask, ShutdownReport
 from ._stack import task_stack
+from ._task import CancellableTask, StopMode, TaskHandle, TaskKind, TaskRecord
 from ._until import scope_until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+    from ._operation import Operation
     from ._tree import Tree
 
+T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-State = Literal["open", "closing", "poisoned", "completed"]
-StopMode = Literal["stop", "drain", "kill"]
-"""Finish what is in hand, finish all that is accepted, or be cancelled now."""
+State = Literal["open", "poisoned", "closing", "closed", "completed"]
 
 REAL_LEVELS = 100
 """Groups nested deeper than this share the nursery of their ancestor at this level."""
@@ -43,122 +44,7 @@ REAL_LEVELS = 100
 LAST_TURNS = 512
 """Turns of the scheduler that cancelled tasks get to end at the end of a shutdown."""
 
-MAX_NOTES = 256
-"""How many ended children a shutdown report lists one by one; the others are in the totals."""
-
 _log = logging.getLogger("tenure.lifecycle")
-
-
-class TaskRecord:
-    """What a group knows of one task in it. Subclassed by whatever runs there."""
-
-    __slots__ = ("group", "name", "task")
-
-    def __init__(self, name: str, group: TaskGroup) -> None:
-        self.name: str = name
-        self.group: TaskGroup = group
-        self.task: trio.lowlevel.Task | None = None
-
-    @property
-    def path(self) -> str:
-        """Where the task is in the tree, for people."""
-        return f"{self.group.path.rstrip('/')}/{self.name}"
-
-    @property
-    def place(self) -> str:
-        """The path for the report, from the root of the runtime. Other than `path` where that begins elsewhere."""
-        return self.path
-
-    def request_stop(self, mode: StopMode) -> TaskGroup | None:
-        """Tell the task to end. Sync, never raises; returns a group that is to be told too, if there is one."""
-        raise NotImplementedError
-
-    def describe(self) -> str:
-        """What the task is doing, in a few words, for the report. Empty if there is nothing to say."""
-        return ""
-
-
-@final
-class TaskHandle(TaskRecord):
-    """A task that was spawned with `TaskGroup.spawn_service` or `TaskGroup.spawn_cancellable`."""
-
-    __slots__ = ("_aborted", "_cancellable", "_ended", "_scope", "exception", "outcome")
-
-    task: trio.lowlevel.Task | None
-
-    def __init__(self, name: str, group: TaskGroup, cancellable: bool) -> None:
-        super().__init__(name, group)
-        self._cancellable = cancellable
-        self._aborted = False
-        self._scope = trio.CancelScope()
-        self._ended: trio.Event | None = None
-        self.outcome: Outcome | None = None
-        self.exception: Exception | None = None
-
-    def cancel(self) -> None:
-        """Cancel this task alone. It ends at its next checkpoint, unless it is shielded there; before its first
-        step it never runs. It counts as aborted."""
-        if self.outcome is None and not self._scope.cancel_called:
-            self._aborted = True
-        self._scope.cancel()
-
-    async def wait(self) -> Outcome:
-        """Wait until the task's frame is gone and return how it ended. A checkpoint; cancelling ends only the wait."""
-        if self.outcome is None:
-            if self._ended is None:
-                self._ended = trio.Event()
-            await self._ended.wait()
-        else:
-            await trio.lowlevel.checkpoint()
-        assert self.outcome is not None
-        return self.outcome
-
-    def request_stop(self, mode: StopMode) -> TaskGroup | None:
-        if self._cancellable or mode == "kill":
-            self._scope.cancel()
-        return None
-
-    async def run(self, fn: Callable[[*Ts], Awaitable[object]], args: tuple[*Ts]) -> None:
-        """The body of the task: run `fn`, settle exactly once, whatever happens."""
-        self.task = trio.lowlevel.current_task()
-        outcome: Outcome = "cancelled"
-        timed_out = False
-        try:
-            with self._scope:
-                if not self._scope.cancel_called:
-                    await fn(*args)
-                    outcome = "completed"
-            if outcome != "completed":
-                outcome, timed_out = self._how_cancelled()
-            elif self._scope.cancel_called or self.group.stopping.is_set():
-                outcome = "cancelled"
-        except Exception as exc:
-            outcome = self._panicked(exc)
-        except BaseException as exc:
-            cancelled, rest = split_cancelled(exc)
-            if cancelled is not None and isinstance(rest, Exception):
-                outcome = self._panicked(rest)
-                raise cancelled from None  # noqa: ASYNC104 (the rest is kept as the task's exception)
-            outcome, timed_out = self._how_cancelled()
-            raise
-        finally:
-            self.outcome = outcome
-            self.group.settle(self, outcome, timed_out=timed_out)
-            if self._ended is not None:
-                self._ended.set()
-
-    def _how_cancelled(self) -> tuple[Outcome, bool]:
-        """The outcome, and whether it was the deadline that overtook the task."""
-        if self._aborted:
-            return "aborted", False
-        if self.group.deadline.is_past_work(trio.current_time()):
-            return "aborted", True
-        return "cancelled", False
-
-    def _panicked(self, exc: Exception) -> Outcome:
-        self.exception = exc
-        self.group.poison(self, exc)
-        return "panicked"
 
 
 @final
@@ -166,14 +52,13 @@ class TaskGroup:
     """The tasks that one component owns. Made by `ServiceContext.component`, never by hand."""
 
     __slots__ = (
+        "_at_stop",
         "_children",
         "_closing_at",
         "_companion",
         "_empty",
         "_members",
-        "_notes",
         "_nursery",
-        "_omitted",
         "_over",
         "_own_deadline",
         "_pending",
@@ -181,13 +66,14 @@ class TaskGroup:
         "_stopping",
         "_unfollow",
         "cause",
-        "counts",
+        "ended",
         "id",
         "level",
         "name",
         "owner",
         "parent",
         "state",
+        "stop_requested",
         "tree",
     )
 
@@ -200,7 +86,8 @@ class TaskGroup:
         self.level: int = 0 if parent is None else parent.level + 1
         self.state: State = "open"
         self.cause: Exception | None = None
-        self.counts: OutcomeCounts = OutcomeCounts()
+        self.stop_requested: bool = parent is not None and parent.stop_requested
+        self.ended: Ended = Ended()
         self._members: dict[TaskRecord, None] = {}
         self._children: dict[TaskGroup, None] = {}
         self._nursery: trio.Nursery | None = None
@@ -212,8 +99,7 @@ class TaskGroup:
         self._own_deadline: ShutdownDeadline | None = None
         self._unfollow: Callable[[], None] | None = None
         self._closing_at = 0.0
-        self._notes: list[ShutdownReport] = []
-        self._omitted = 0
+        self._at_stop: dict[int, Callable[[], object]] | None = None
         self._report: ShutdownReport | None = None
         if parent is not None:
             parent._children[self] = None
@@ -250,10 +136,7 @@ class TaskGroup:
     @property
     def outcomes(self) -> Outcomes:
         """How the tasks of this group have ended so far, those of ended children included."""
-        outcomes = self.counts.snapshot()
-        for note in self._notes:
-            outcomes += note.totals()
-        return outcomes
+        return self.ended.outcomes()
 
     @property
     def over(self) -> bool:
@@ -265,7 +148,7 @@ class TaskGroup:
         """Set when the group is told to stop; services wait for it and clean up in their own order."""
         if self._stopping is None:
             self._stopping = trio.Event()
-            if self.state not in ("open", "poisoned"):
+            if self.stop_requested:
                 self._stopping.set()
         return self._stopping
 
@@ -301,25 +184,49 @@ class TaskGroup:
         self.check_open()
         return TaskGroup(name, self, self.tree, owner)
 
-    def spawn_service(
-        self, fn: Callable[[*Ts], Awaitable[object]], /, *args: *Ts, name: str | None = None
-    ) -> TaskHandle:
-        """Start a task that watches `stopping` and ends by itself. Sync; raises when the gate is closed."""
-        return self._spawn(fn, args, name, cancellable=False)
+    def spawn(
+        self, fn: Callable[[*Ts], Awaitable[T]], /, *args: *Ts, name: str | None = None, kind: TaskKind = "worker"
+    ) -> TaskHandle[T]:
+        """Start a task that ends by itself. Sync; raises `GroupClosed` or `GroupPoisoned` when the gate is closed."""
+        self.check_open()
+        return self._start_task(TaskHandle(name or name_of(fn), self, kind), fn, args)
+
+    def spawn_service(self, fn: Callable[[*Ts], Awaitable[T]], /, *args: *Ts, name: str | None = None) -> TaskHandle[T]:
+        """Start a task that watches `stopping` and cleans up in its own order. Sync; raises when the gate is closed."""
+        self.check_open()
+        return self._start_task(TaskHandle(name or name_of(fn), self, "service"), fn, args)
 
     def spawn_cancellable(
-        self, fn: Callable[[*Ts], Awaitable[object]], /, *args: *Ts, name: str | None = None
-    ) -> TaskHandle:
+        self, fn: Callable[[*Ts], Awaitable[T]], /, *args: *Ts, name: str | None = None
+    ) -> TaskHandle[T]:
         """Start a task that is cancelled as soon as the group is told to stop. Sync; raises when the gate is closed."""
-        return self._spawn(fn, args, name, cancellable=True)
-
-    def _spawn(
-        self, fn: Callable[[*Ts], Awaitable[object]], args: tuple[*Ts], name: str | None, cancellable: bool
-    ) -> TaskHandle:
         self.check_open()
-        handle = TaskHandle(name or str(getattr(fn, "__name__", "task")), self, cancellable)
-        self.adopt(handle, handle.run, fn, args)
-        return handle
+        return self._start_task(CancellableTask(name or name_of(fn), self, "service"), fn, args)
+
+    def spawn_operation(
+        self, operation: Operation, fn: Callable[[*Ts], Awaitable[T]], /, *args: *Ts, name: str | None = None
+    ) -> TaskHandle[T]:
+        """Start a task of `operation`: cancelled by the group's stop, by the operation's `cancel` and at its deadline.
+
+        Sync. Raises `OperationClosed` or `OperationBound` beside the gate's errors; then nothing is counted.
+        """
+        return operation.spawn_into(self, fn, args, name or name_of(fn), draining=False)
+
+    def spawn_draining_operation(
+        self, operation: Operation, fn: Callable[[*Ts], Awaitable[T]], /, *args: *Ts, name: str | None = None
+    ) -> TaskHandle[T]:
+        """Like `spawn_operation`, but the group's stop does not cancel the task: it may go on until the work deadline
+        of a shutdown."""
+        return operation.spawn_into(self, fn, args, name or name_of(fn), draining=True)
+
+    def launch(self, task: TaskHandle[T], fn: Callable[[*Ts], Awaitable[T]], /, *args: *Ts) -> TaskHandle[T]:
+        """Start `fn(*args)` as `task`, which was made for this group. Sync; raises when the gate is closed."""
+        self.check_open()
+        return self._start_task(task, fn, args)
+
+    def _start_task(self, task: TaskHandle[T], fn: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]) -> TaskHandle[T]:
+        self.adopt(task, task.run, fn, args)
+        return task
 
     def adopt(self, record: TaskRecord, fn: Callable[[*Ts], Awaitable[object]], /, *args: *Ts) -> None:
         """Register `record` and start `fn(*args)` for it. `fn` calls `settle` once at its end and lets only
@@ -343,15 +250,46 @@ class TaskGroup:
         """Count how a task ended, once, and forget it. `own` is the group that the task itself had."""
         del self._members[record]
         if self.state == "open":
-            self.counts.add(outcome, timed_out)
+            self.ended.counts.add(outcome, timed_out)
             if own is not None:
-                self.absorb(own)
+                self.ended.absorb(own.ended)
         else:
-            counts = own.counts if own is not None else OutcomeCounts()
-            counts.add(outcome, timed_out)
-            self._note(record.name, counts, own, end or outcome)
+            accounts = own.ended if own is not None else None
+            self.ended.note_task(record.name, outcome, timed_out, accounts, end or outcome, self._closing_for())
         if not self._members:
             self._maybe_over()
+
+    # -- single tasks
+
+    def contains(self, task: TaskRecord) -> bool:
+        """Whether `task` is one of this group's own that has not ended. Another group's never is."""
+        return task in self._members
+
+    def abort(self, task: TaskHandle[T]) -> bool:
+        """Cancel one task of this group; it counts as aborted once its frame is gone. False for a task that has ended
+        or is another group's."""
+        if task not in self._members:
+            return False
+        task.cancel()
+        return True
+
+    async def wait_task(self, task: TaskHandle[T], within: float) -> bool:
+        """Wait at most `within` seconds for the end of a task of this group; True if it has ended. False at once for
+        another group's task. A checkpoint."""
+        if task.group is not self:
+            await trio.lowlevel.checkpoint()
+            return False
+        with trio.move_on_after(within):
+            await task.wait()
+        return task.ended
+
+    async def abort_and_wait(self, task: TaskHandle[T], within: float) -> bool:
+        """Abort a task of this group and wait at most `within` seconds for its end; True if it ended in that time.
+        False at once for one that had ended before, or is another group's. A checkpoint."""
+        if not self.abort(task):
+            await trio.lowlevel.checkpoint()
+            return False
+        return await self.wait_task(task, within)
 
     # -- the nursery
 
@@ -421,33 +359,14 @@ class TaskGroup:
         if self.state in ("open", "poisoned"):
             self.absorb(child)
         else:
-            self._note(child.name, child.counts, child, "closed")
+            self.ended.note_group(child.name, child.ended, self._closing_for())
 
-    def absorb(self, ended: TaskGroup) -> None:
+    def _closing_for(self) -> float:
+        return max(0.0, trio.current_time() - self._closing_at)
+
+    def absorb(self, other: TaskGroup) -> None:
         """Take over the totals of a group that has ended, and nothing else: no history is kept."""
-        self.counts.merge(ended.counts)
-        for note in ended._notes:
-            self.counts.merge(note.totals())
-
-    def _note(self, name: str, counts: OutcomeCounts, group: TaskGroup | None, end: str) -> None:
-        """Keep a line for the shutdown report, or only the totals when there are too many lines already."""
-        room = MAX_NOTES if counts.is_healthy() else MAX_NOTES + MAX_REMAINING
-        if len(self._notes) >= room:
-            self._omitted += 1
-            self.counts.merge(counts)
-            for note in group._notes if group is not None else ():
-                self.counts.merge(note.totals())
-            return
-        self._notes.append(
-            ShutdownReport(
-                name=name,
-                outcome=end,
-                elapsed=max(0.0, trio.current_time() - self._closing_at),
-                outcomes=counts.snapshot(),
-                children=tuple(group._notes) if group is not None else (),
-                children_omitted=group._omitted if group is not None else 0,
-            )
-        )
+        self.ended.absorb(other.ended)
 
     # -- failure
 
@@ -457,29 +376,83 @@ class TaskGroup:
         if self.state == "open":
             self.state = "poisoned"
             self.cause = cause
+            self._closing_at = trio.current_time()
         self.tree.task_failed(record, cause)
 
     # -- the end
 
+    def at_stop(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` once, in the call that tells this group to stop; at once if it has been told already.
+
+        Returns the function that takes it back. The callback must not raise.
+        """
+        if self.stop_requested:
+            callback()
+            return _nothing
+        token = self.tree.next_id()
+        callbacks = self._at_stop
+        if callbacks is None:
+            callbacks = self._at_stop = {}
+        callbacks[token] = callback
+
+        def take_back() -> None:
+            callbacks.pop(token, None)
+
+        return take_back
+
+    def cancel(self) -> None:
+        """Tell everything in the subtree to stop, and leave the gates open: more may be spawned, and is told at once.
+
+        What ends by this is counted as at a shutdown. Sync; groups that a task owns are told by that task.
+        """
+        todo: list[TaskGroup] = [self]
+        while todo:
+            group = todo.pop()
+            group._tell_stop()
+            for record in list(group._members):
+                own = record.request_stop("stop")
+                if own is not None:
+                    todo.append(own)
+            todo.extend(child for child in group._children if child.owner is None)
+
     def close(self, mode: StopMode = "stop") -> None:
-        """Close the gate of the whole subtree and tell everything in it to end. Sync; may be called again with a
+        """Close the gate of the whole subtree, then tell everything in it to end. Sync; may be called again with a
         stronger mode. Groups that a task owns are closed by that task."""
         now = trio.current_time()
         todo: list[TaskGroup] = [self]
         while todo:
-            group = todo.pop()
+            sealed = self._seal(todo.pop(), now)
+            for group in sealed:
+                group._tell_stop()
+                if group.state == "closing":
+                    # Closed is said only now: whoever reads it has been told to stop.
+                    group.state = "closed"
+                for record in list(group._members):
+                    own = record.request_stop(mode)
+                    if own is not None:
+                        todo.append(own)
+                if not group._members and not group._children:
+                    group._maybe_over()
+
+    @staticmethod
+    def _seal(top: TaskGroup, now: float) -> list[TaskGroup]:
+        """Close every gate of the subtree before anything in it hears of the end."""
+        sealed = [top]
+        for group in sealed:
             if group.state in ("open", "poisoned"):
                 group.state = "closing"
                 group._closing_at = now
-                if group._stopping is not None:
-                    group._stopping.set()
-            for record in list(group._members):
-                own = record.request_stop(mode)
-                if own is not None:
-                    todo.append(own)
-            todo.extend(child for child in group._children if child.owner is None)
-            if not group._members and not group._children:
-                group._maybe_over()
+            sealed.extend(child for child in group._children if child.owner is None)
+        return sealed
+
+    def _tell_stop(self) -> None:
+        if not self.stop_requested:
+            self.stop_requested = True
+            if self._stopping is not None:
+                self._stopping.set()
+            callbacks, self._at_stop = self._at_stop, None
+            for callback in tuple((callbacks or {}).values()):
+                callback()
 
     async def wait_over(self) -> None:
         """Wait until the group is over. A checkpoint; cancelling it cancels only the wait."""
@@ -509,6 +482,13 @@ class TaskGroup:
         if self._report is None:
             self._report = self.report(reason)
         return self._report
+
+    def shutdown_now(self, reason: str = "shutdown") -> ShutdownReport:
+        """Close the subtree, cancel everything in it, and report at once. Sync: nothing has had a turn to end yet, so
+        what runs is in the report as *leaked*. `shutdown` afterwards waits and gives the report that counts."""
+        self.freeze(0.0, reason)
+        self.close("kill")
+        return self.report(reason)
 
     def freeze(self, within: float, reason: str) -> ShutdownDeadline:
         """Fix the subtree's deadline, never later than the ones above it. Those below it move along. Sync."""
@@ -543,8 +523,8 @@ class TaskGroup:
         built: dict[TaskGroup, ShutdownReport] = {}
         for group in reversed(list(self.walk())):
             remaining = [self._remaining(record) for record in itertools.islice(group._members, MAX_REMAINING)]
-            counts = group.counts.snapshot()
-            children = [*group._notes, *(built.pop(child) for child in group._children)]
+            counts = group.ended.counts.snapshot()
+            children = [*group.ended.notes, *(built.pop(child) for child in group._children)]
             if len(children) > 2 * MAX_NOTES:
                 children.sort(key=ShutdownReport.is_healthy)  # what is wrong is shown
             for omitted in children[2 * MAX_NOTES :]:
@@ -556,7 +536,7 @@ class TaskGroup:
                 elapsed=max(0.0, now - group._closing_at) if group.state not in ("open", "poisoned") else 0.0,
                 outcomes=counts + Outcomes(leaked=len(group._members), timed_out=len(group._members)),
                 children=tuple(children[: 2 * MAX_NOTES]),
-                children_omitted=group._omitted + max(0, len(children) - 2 * MAX_NOTES),
+                children_omitted=group.ended.omitted + max(0, len(children) - 2 * MAX_NOTES),
                 remaining=tuple(remaining),
                 remaining_omitted=max(0, len(group._members) - MAX_REMAINING),
             )
@@ -565,6 +545,15 @@ class TaskGroup:
     @staticmethod
     def _remaining(record: TaskRecord) -> RemainingTask:
         return RemainingTask(path=record.place, detail=record.describe(), stack=task_stack(record.task))
+
+
+def name_of(fn: object) -> str:
+    """What a task is called whose spawner gave no name."""
+    return str(getattr(fn, "__name__", "task"))
+
+
+def _nothing() -> None:
+    pass
 
 
 async def last_turns(ended: Callable[[], bool]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import attrs
@@ -24,7 +25,8 @@ def render_report(report: ShutdownReport, max_lines: int) -> str:
     lines = [_verdict(report), f"  in all: {_counts(report.totals())}"]
     lines += [f"  note: {_clean(note)}" for note in report.annotations]
     # What was still running is what people look for: it gets up to three quarters of the room.
-    lines += _bounded(_remaining_lines(report), max(8, max_lines * 3 // 4), "of what was still running")
+    running = itertools.chain(_remaining_lines(report), _blocking_lines(report))
+    lines += _bounded(running, max(8, max_lines * 3 // 4), "of what was still running")
     lines.append("")
     lines += _bounded(_tree_lines(report, max_lines), max(8, max_lines - len(lines)), "of the tree")
     return "\n".join(lines)
@@ -49,13 +51,29 @@ def _remaining_lines(report: ShutdownReport) -> Iterator[str]:
         yield f"  and {omitted} more that the report does not list"
 
 
+def _blocking_lines(report: ShutdownReport) -> Iterator[str]:
+    if report.blocking_still_running:
+        yield f"blocking calls that have not returned: {report.blocking_still_running}"
+    for node in report.walk():
+        for task in node.blocking:
+            state = task.state.replace("_", " ")
+            yield f"  {_clean(task.name)} in lane {_clean(task.lane)}: {state}, {task.elapsed:.3f} s"
+            yield from _stack_lines(task.stack)
+        if node.blocking_omitted:
+            yield f"  and {node.blocking_omitted} more that the report does not list"
+
+
 def _task_lines(task: RemainingTask) -> Iterator[str]:
     detail = f": {_clean(task.detail)}" if task.detail else ""
     yield f"  {_clean(task.path)}{detail}"
-    hidden = len(task.stack) - MAX_FRAMES
+    yield from _stack_lines(task.stack)
+
+
+def _stack_lines(stack: tuple[str, ...]) -> Iterator[str]:
+    hidden = len(stack) - MAX_FRAMES
     if hidden > 0:
         yield f"      ({hidden} outer frames left out)"
-    for frame in task.stack[-MAX_FRAMES:]:
+    for frame in stack[-MAX_FRAMES:]:
         yield f"      {_clean(frame)}"
 
 
@@ -103,7 +121,7 @@ def _below(parent: _Place, child: ShutdownReport, last: bool) -> _Place:
 
 
 def _node_line(node: ShutdownReport) -> str:
-    mark = "" if node.outcomes.is_healthy() else "  <-- not healthy"
+    mark = "" if node.outcomes.is_healthy() and not node.blocking else "  <-- not healthy"
     counts = _counts(node.outcomes)
     return f"{_clean(node.name)}  {_clean(node.outcome)}, {node.elapsed:.3f} s, {counts}{mark}"
 

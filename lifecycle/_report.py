@@ -7,6 +7,7 @@ keeps its own stack.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import attrs
 
@@ -28,6 +29,25 @@ class RemainingTask:
     """Where it stood: one line for each frame, the innermost last. Empty if it could not be seen."""
 
 
+BlockingState = Literal["queued", "running", "timed_out_still_running"]
+"""Where a blocking call is; after the last of these nobody waits for it any more, and it runs on all the same."""
+
+BLOCKING_STATES: tuple[BlockingState, ...] = ("queued", "running", "timed_out_still_running")
+
+
+@attrs.frozen
+class BlockingTask:
+    """A blocking call in a lane that had not returned when the report was made."""
+
+    name: str
+    lane: str
+    state: BlockingState
+    elapsed: float
+    """Seconds since the call was made."""
+    stack: tuple[str, ...] = ()
+    """Where its thread stood: one line for each frame, the innermost last. Empty if it has none."""
+
+
 @attrs.frozen(eq=False, repr=False)
 class ShutdownReport:
     """How a part of the tree ended. Compares by content; immutable."""
@@ -47,27 +67,43 @@ class ShutdownReport:
     remaining: tuple[RemainingTask, ...] = ()
     """Its own tasks that still ran, at most 64 of them."""
     remaining_omitted: int = 0
+    blocking: tuple[BlockingTask, ...] = ()
+    """Blocking calls that had not returned, at most 64 of them."""
+    blocking_omitted: int = 0
     annotations: tuple[str, ...] = ()
     """Remarks for people."""
     _totals: Outcomes = attrs.field(init=False, default=NO_OUTCOMES)
+    _still_blocking: int = attrs.field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         if len(self.remaining) > MAX_REMAINING:
             omitted = self.remaining_omitted + len(self.remaining) - MAX_REMAINING
             object.__setattr__(self, "remaining_omitted", omitted)
             object.__setattr__(self, "remaining", self.remaining[:MAX_REMAINING])
+        if len(self.blocking) > MAX_REMAINING:
+            omitted = self.blocking_omitted + len(self.blocking) - MAX_REMAINING
+            object.__setattr__(self, "blocking_omitted", omitted)
+            object.__setattr__(self, "blocking", self.blocking[:MAX_REMAINING])
         totals = self.outcomes
+        blocking = len(self.blocking) + self.blocking_omitted
         for child in self.children:
             totals += child._totals
+            blocking += child._still_blocking
         object.__setattr__(self, "_totals", totals)
+        object.__setattr__(self, "_still_blocking", blocking)
 
     def totals(self) -> Outcomes:
         """The outcomes of this node and of everything below it."""
         return self._totals
 
+    @property
+    def blocking_still_running(self) -> int:
+        """Blocking calls that had not returned, of this node and of everything below it."""
+        return self._still_blocking
+
     def is_healthy(self) -> bool:
-        """Whether nothing failed, panicked, timed out or leaked, here or anywhere below."""
-        return self._totals.is_healthy()
+        """Whether nothing failed, panicked, timed out, leaked or blocks a thread, here or anywhere below."""
+        return self._totals.is_healthy() and not self._still_blocking
 
     def walk(self) -> Iterator[ShutdownReport]:
         """This node and all nodes below it, parents before their children, children in order."""
@@ -139,5 +175,7 @@ class ShutdownReport:
             self.children_omitted,
             self.remaining,
             self.remaining_omitted,
+            self.blocking,
+            self.blocking_omitted,
             self.annotations,
         )

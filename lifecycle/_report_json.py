@@ -13,7 +13,7 @@ import attrs
 
 from ._errors import FormatTooNew, ReportMalformed
 from ._outcomes import OUTCOME_NAMES, Outcomes
-from ._report import RemainingTask, ShutdownReport
+from ._report import BLOCKING_STATES, BlockingTask, RemainingTask, ShutdownReport
 
 REPORT_FORMAT = 1
 """Number of the format that is written."""
@@ -54,6 +54,8 @@ def _node_to_dict(node: ShutdownReport, parent: int | None) -> dict[str, object]
         "children_omitted": node.children_omitted,
         "remaining": [{"path": task.path, "detail": task.detail, "stack": task.stack} for task in node.remaining],
         "remaining_omitted": node.remaining_omitted,
+        "blocking": [attrs.asdict(task) for task in node.blocking],
+        "blocking_omitted": node.blocking_omitted,
         "annotations": node.annotations,
     }
 
@@ -90,8 +92,31 @@ def _node_from_fields(fields: _Fields, reversed_children: list[ShutdownReport]) 
         children_omitted=fields.count("children_omitted"),
         remaining=tuple(_remaining_from_data(item, fields.where) for item in fields.items("remaining")),
         remaining_omitted=fields.count("remaining_omitted"),
+        blocking=_blocking_from_fields(fields),
+        blocking_omitted=fields.count("blocking_omitted") if fields.has("blocking_omitted") else 0,
         annotations=fields.texts("annotations"),
     )
+
+
+def _blocking_from_fields(fields: _Fields) -> tuple[BlockingTask, ...]:
+    if not fields.has("blocking"):
+        return ()  # written before lanes were in the report
+    found: list[BlockingTask] = []
+    for item in fields.items("blocking"):
+        task = _Fields(item, f"a blocking call of {fields.where}")
+        state = task.text("state")
+        if state not in BLOCKING_STATES:
+            raise ReportMalformed(f"'state' of {task.where} is not one of {', '.join(BLOCKING_STATES)}")
+        found.append(
+            BlockingTask(
+                task.text("name"),
+                task.text("lane"),
+                state,
+                task.number("elapsed"),
+                task.texts("stack"),
+            )
+        )
+    return tuple(found)
 
 
 def _remaining_from_data(data: object, where: str) -> RemainingTask:

@@ -12,7 +12,8 @@ from ._deadline import ShutdownDeadline
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from ._group import TaskGroup, TaskRecord
+    from ._group import TaskGroup
+    from ._task import TaskRecord
 
 
 @final

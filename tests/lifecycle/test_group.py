@@ -344,7 +344,7 @@ async def test_a_failure_while_closing_does_not_poison(autojump_clock: trio.test
         shut = await part.group.shutdown(5)
         assert other.outcome == "cancelled"
         assert handle.outcome == "panicked"
-    assert states == ["closing"]
+    assert states == ["closed"]
     assert part.group.state == "completed"
     assert shut.totals() == Outcomes(panicked=1, cancelled=1)
 
