@@ -30,8 +30,8 @@ SUITES: dict[str, tuple[str, ...]] = {
     "channels": _rows(A=120, B=12),
     "tubes": ("G", *_rows(C=7, T=7, S=2, A=8, N=1, H=17)),
 }
-# Suites of which every row must have a test.
-COMPLETE: frozenset[str] = frozenset()
+# Suites of which every row must have a test that runs.
+COMPLETE: frozenset[str] = frozenset({"runtime"})
 
 Found = list[tuple[str, str, str]]  # suite, row, test
 Page = dict[str, dict[str, list[str]]]  # suite, row: tests
@@ -55,24 +55,42 @@ def row_of(mark: pytest.Mark) -> tuple[str, str]:
     raise MalformedRow(f'row({given}) is malformed: write row("suite:ID"), where suite is one of {", ".join(SUITES)}')
 
 
+def rows_of(item: pytest.Item) -> list[tuple[str, str]]:
+    """The suites and rows that a test is marked with."""
+    return [row_of(mark) for mark in item.iter_markers("row")]
+
+
+def is_skipped(item: pytest.Item) -> bool:
+    """Whether a mark says that the test does not run here."""
+    if item.get_closest_marker("skip") is not None:
+        return True
+    return any(bool(mark.kwargs.get("condition", mark.args and mark.args[0])) for mark in item.iter_markers("skipif"))
+
+
 class _Collector:
     def __init__(self) -> None:
         self.found: Found = []
+        self.skipped: list[str] = []
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
             test = item.nodeid.partition("[")[0]
-            self.found += [(*row_of(mark), test) for mark in item.iter_markers("row")]
+            rows = rows_of(item)
+            self.found += [(*row, test) for row in rows]
+            if rows and is_skipped(item):
+                self.skipped += [f"{item.nodeid}: proves {suite}:{row} and is skipped" for suite, row in rows]
 
 
 def collect() -> Found:
-    """Suite, row and test of each row mark, without running a test."""
+    """Suite, row and test of each row mark, without running a test. NotConformant if a mark skips one of them."""
     collector = _Collector()
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         status = pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", str(ROOT / "tests")], [collector])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         raise NotConformant(f"the tests cannot be collected:\n{output.getvalue()}")
+    if collector.skipped:
+        raise NotConformant("\n".join(collector.skipped))
     return collector.found
 
 

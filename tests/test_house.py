@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -160,10 +161,15 @@ def test_the_script_of_ci_is_executable_and_parses() -> None:
 # ---------------------------------------------------------------- the row mark and its page
 
 
-def with_test(place: Path, mark: str) -> Path:
-    """A tree of its own with one test that has the mark."""
+def with_test(place: Path, mark: str, body: str = "pass", complete: str = "") -> Path:
+    """A tree of its own with one test that has the mark, in which the suites in `complete` must be so."""
     copy(place, "pyproject.toml", "tests/__init__.py", "tests/conftest.py", "tests/conformance.py")
-    test = f"import pytest\n\n@pytest.mark.{mark}\n@pytest.mark.parametrize('n', [1, 2])\ndef test_it(n): pass\n"
+    script = place / "tests" / "conformance.py"
+    text = script.read_text()
+    declared = re.search(r"^COMPLETE: .* = (.*)$", text, re.MULTILINE)
+    assert declared is not None
+    script.write_text(text.replace(declared[1], f"frozenset({complete.split()})"))
+    test = f"import pytest\n\n@pytest.mark.{mark}\n@pytest.mark.parametrize('n', [1, 2])\ndef test_it(n): {body}\n"
     (place / "tests" / "test_planted.py").write_text(test)
     return place
 
@@ -229,3 +235,36 @@ def test_the_conformance_page_refuses_an_unknown_row(tmp_path: Path, mark: str, 
     assert result.returncode == 1
     assert message in result.stderr
     assert not (tmp_path / "docs").exists()
+
+
+def test_the_conformance_page_refuses_a_row_without_a_test_in_a_complete_suite(tmp_path: Path) -> None:
+    result = conformance(with_test(tmp_path, "row('runtime:R1')", complete="runtime"))
+    assert result.returncode == 1
+    lines = result.stderr.splitlines()
+    assert "runtime:R135 has no test" in lines
+    assert len(lines) == 134
+
+
+@pytest.mark.parametrize("skip", ["skip(reason='so')", "skipif(True, reason='so')", "skipif(condition=1, reason='so')"])
+def test_the_conformance_page_refuses_a_test_of_a_row_that_is_skipped(tmp_path: Path, skip: str) -> None:
+    result = conformance(with_test(tmp_path, f"row('runtime:R1')\n@pytest.mark.{skip}"))
+    assert result.returncode == 1
+    assert "test_it[1]: proves runtime:R1 and is skipped" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("complete", "ci", "status"),
+    [
+        ("", "", pytest.ExitCode.OK),
+        ("", "true", pytest.ExitCode.TESTS_FAILED),
+        ("runtime", "", pytest.ExitCode.TESTS_FAILED),
+    ],
+)
+def test_a_test_of_a_row_that_skips_itself_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complete: str, ci: str, status: int
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    place = with_test(tmp_path, "row('runtime:R1')", "pytest.skip('no server')", complete)
+    result = run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests", cwd=place)
+    assert result.returncode == status
+    assert ("test_it[1]: proves runtime:R1 and was skipped" in result.stdout) == (status != 0)
