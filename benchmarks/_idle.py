@@ -1,6 +1,6 @@
-"""Many idle actors, or as many bare tasks, in a process of their own: their memory, and what it takes to end them.
+"""Many idle actors, services or bare tasks, in a process of their own: their memory, and what it takes to end them.
 
-`python -m benchmarks._idle actors|tasks N` prints one JSON line: `bytes_each`, the resident memory of one, and
+`python -m benchmarks._idle actors|services|tasks N` prints one JSON line: `bytes_each`, the resident memory of one, and
 `start` and `stop`, the wall and CPU seconds for all N.
 """
 
@@ -12,6 +12,7 @@ import gc
 import json
 import resource
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import trio
@@ -22,8 +23,10 @@ from benchmarks._harness import Case, Sample, Watch
 from benchmarks._processes import run_once
 from benchmarks._raw import Meter
 from benchmarks._tenure import Tally
+from lifecycle import open_runtime
 
 COUNT = 10_000
+NAMES = {"actors": "tenure.stop_idle", "services": "tenure.stop_services", "tasks": "raw.cancel_idle"}
 #: Started before the memory is read, so that what the first one brings along is not counted.
 _FIRST = 100
 
@@ -53,6 +56,27 @@ async def _actors(n: int, start: Watch, stop: Watch) -> float:
     return each
 
 
+async def _services(n: int, start: Watch, stop: Watch) -> float:
+    with contextlib.ExitStack() as ending:
+        async with open_runtime() as context:
+            part = context.component("part")
+
+            async def serve() -> None:
+                await part.stopping.wait()
+
+            for _ in range(_FIRST):
+                part.group.spawn_service(serve)
+            await trio.testing.wait_all_tasks_blocked()
+            before = resident()
+            with start:
+                for _ in range(n):
+                    part.group.spawn_service(serve)
+                await trio.testing.wait_all_tasks_blocked()
+            each = (resident() - before) / n
+            ending.enter_context(stop)
+    return each
+
+
 async def _tasks(n: int, start: Watch, stop: Watch) -> float:
     with contextlib.ExitStack() as ending:
         async with trio.open_nursery() as nursery:
@@ -70,13 +94,13 @@ async def _tasks(n: int, start: Watch, stop: Watch) -> float:
     return each
 
 
-def cases(count: int = COUNT) -> list[Case]:
-    """Both, each sample from a fresh process; the samples are of the stop, `extra` has the start and the memory."""
+def cases(count: int = COUNT, kinds: Sequence[str] = ("actors", "tasks")) -> list[Case]:
+    """Each kind; each sample is of the stop, from a fresh process, and has the start and the memory as `extra`."""
 
     def case(name: str, kind: str) -> Case:
         return Case(name, "idle", count, functools.partial(_measured, kind), fixed=True)
 
-    return [case("tenure.stop_idle", "actors"), case("raw.cancel_idle", "tasks")]
+    return [case(NAMES[kind], kind) for kind in kinds]
 
 
 def _measured(kind: str, n: int) -> Sample:
@@ -89,7 +113,7 @@ def _measured(kind: str, n: int) -> Sample:
 def main(kind: str, n: int) -> None:
     """Measure one kind and print its line."""
     start, stop = Watch(), Watch()
-    each = trio.run(_actors if kind == "actors" else _tasks, n, start, stop)
+    each = trio.run({"actors": _actors, "services": _services, "tasks": _tasks}[kind], n, start, stop)
     times = {name: {"wall": watch.wall, "cpu": watch.cpu} for name, watch in (("start", start), ("stop", stop))}
     print(json.dumps({"kind": kind, "n": n, "bytes_each": each, **times}))
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from ._config import OnOverrun, RuntimeConfig
     from ._deadline import ShutdownDeadline
-    from ._report import ShutdownReport
+    from ._report import BlockingTask, ShutdownReport
+    from ._resources import RuntimeResources
     from ._task import TaskRecord
 
 MAX_FAILURES = 64
@@ -64,6 +65,11 @@ class RuntimeHandle:
     def config(self) -> RuntimeConfig:
         """What the runtime was told."""
         return self._conductor.config
+
+    @property
+    def resources(self) -> RuntimeResources:
+        """What all components share."""
+        return self._conductor.resources
 
     @property
     def deadline(self) -> ShutdownDeadline:
@@ -117,8 +123,9 @@ class _Body:
 class Conductor:
     """Owns the tree of one runtime and its way from `opened` to `report`."""
 
-    def __init__(self, config: RuntimeConfig, on_overrun: OnOverrun) -> None:
+    def __init__(self, config: RuntimeConfig, on_overrun: OnOverrun, resources: RuntimeResources) -> None:
         self.config = config
+        self.resources = resources
         self.tree: Tree = Tree(config.shutdown_within, self._task_failed)
         self.root: TaskGroup = TaskGroup(config.name, None, self.tree)
         self.context: ServiceContext = ServiceContext(self.root, RuntimeHandle(self))
@@ -260,9 +267,18 @@ class Conductor:
     async def _all_over(self) -> None:
         await self.root.wait_over()
         await self._body.over.wait()
+        lanes = self.resources.lanes_in_use
+        if lanes is not None:
+            await lanes.wait_idle()
 
     def _running(self) -> bool:
-        return self._body.running or not self.root.over
+        lanes = self.resources.lanes_in_use
+        blocking = lanes is not None and lanes.blocking_still_running > 0
+        return self._body.running or not self.root.over or blocking
+
+    def _blocking(self) -> tuple[BlockingTask, ...]:
+        lanes = self.resources.lanes_in_use
+        return () if lanes is None else lanes.running_closures()
 
     async def _overrun(self, report: ShutdownReport) -> None:
         """The report is out. End the process, or wait on and say so again until everything has ended after all."""
@@ -273,8 +289,10 @@ class Conductor:
             with trio.move_on_after(SAY_AGAIN_EVERY):
                 await self._all_over()
             if self._running():
-                paths = [task.path for task in self._make_report().still_running()[:8]]
-                say_still_running(self.config.name, paths, trio.current_time() - end)
+                now = self._make_report()
+                waited_for = [task.path for task in now.still_running()[:8]]
+                waited_for += [f"{call.name} in lane {call.lane}" for call in now.blocking[:8]]
+                say_still_running(self.config.name, waited_for, trio.current_time() - end)
         late = f"everything had ended {trio.current_time() - end:.3f} s after the deadline"
         _log.warning("runtime %s: %s", self.config.name, late)
         self.report = attrs.evolve(report, annotations=(*report.annotations, late))
@@ -292,6 +310,7 @@ class Conductor:
             outcome=self._outcome(),
             outcomes=report.outcomes + self._body.outcomes(),
             remaining=remaining,
+            blocking=self._blocking(),
             annotations=(*report.annotations, *self._annotations()),
         )
 

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from ._errors import ConfigInvalid
+from ._lane_policy import LaneSettings
+from ._memory import MemoryLimit, MemoryPolicy
+from ._memory_detection import detect_memory_limit
 from ._report import ShutdownReport
 
 if TYPE_CHECKING:
     import trio
 
     from ._runtime import Runtime
+
+WHOLE_MEMORY = MemoryPolicy.whole()
 
 OnPoison = Literal["shutdown", "degrade"]
 OnOverrun = Literal["exit", "wait"]
@@ -47,6 +52,34 @@ class RuntimeConfig:
     report_sink: Callable[[ShutdownReport], None] | None = None
     """Called once with the report, before the process may be ended. An exception in it is logged, no more."""
 
+    parallelism: int | None = None
+    """How many threads the machine runs at once, from which the limits of the lanes follow. None: `build` finds out,
+    from the processors that this process may use and the control group's quota of them."""
+
+    lanes: LaneSettings | None = None
+    """The limits of the blocking lanes. None: those for the parallelism."""
+
+    memory_limit: int | None = None
+    """Bytes of memory that this process may use. None: `build` finds out, from the variable
+    TENURE_PROCESS_MEMORY_LIMIT_BYTES, else the smaller of the control group's limit and the machine's memory."""
+
+    memory: MemoryPolicy = WHOLE_MEMORY
+    """How much of that limit the root budget hands out."""
+
+    detect_memory: Callable[[], MemoryLimit] = detect_memory_limit
+    """What `build` calls, once, if there is no `memory_limit`."""
+
+    budget_keys: int = 4096
+    """How many dynamic keys may be registered in the budget tree at a time."""
+
+    metadata_targets: int = 4096
+    """How many resources the registry of metadata targets knows at a time."""
+
+    @staticmethod
+    def for_parallelism(name: str, parallelism: int) -> RuntimeConfig:
+        """A configuration for a machine that runs so many threads at once; less than 1 counts as 1. Pure."""
+        return RuntimeConfig(name, parallelism=max(1, parallelism))
+
     def mistakes(self) -> tuple[str, ...]:
         """Every rule that this configuration breaks, each a sentence naming its field; empty if it is valid."""
         return tuple(_mistakes(self))
@@ -64,7 +97,11 @@ class RuntimePlan:
             raise ConfigInvalid(mistakes)
 
     def build(self, *, clock: trio.abc.Clock | None = None) -> Runtime:
-        """Make a runtime, which runs once. A plan builds as many as are wanted; tests may give a virtual clock."""
+        """Make a runtime, which runs once: find the memory limit, make the budget and the lanes.
+
+        A plan builds as many as are wanted; tests may give a virtual clock. Raises `MemoryVariableInvalid`,
+        `MemoryUndetected` and `MemoryTooSmall`.
+        """
         from ._runtime import Runtime
 
         return Runtime(self, clock)
@@ -86,6 +123,39 @@ def _mistakes(config: RuntimeConfig) -> Iterator[str]:
     yield from _overrun_status_mistakes(values["overrun_status"])
     if sink is not None and not callable(sink):
         yield f"report_sink must be a function that takes the report, not {_kind(sink)}"
+    yield from _lane_mistakes(values["parallelism"], values["lanes"])
+    yield from _memory_mistakes(config)
+    for field in ("budget_keys", "metadata_targets"):
+        yield from _count_mistakes(field, values[field], 1)
+
+
+def _lane_mistakes(parallelism: object, lanes: object) -> Iterator[str]:
+    if parallelism is not None:
+        yield from _count_mistakes("parallelism", parallelism, 1)
+    if isinstance(lanes, LaneSettings):
+        yield from (f"lanes: {mistake}" for mistake in lanes.mistakes())
+    elif lanes is not None:
+        yield f"lanes must be LaneSettings or None, not {_kind(lanes)}"
+
+
+def _memory_mistakes(config: RuntimeConfig) -> Iterator[str]:
+    limit: object = config.memory_limit
+    policy: object = config.memory
+    if limit is not None:
+        yield from _count_mistakes("memory_limit", limit, 1)
+    if isinstance(policy, MemoryPolicy):
+        yield from (f"memory: {mistake}" for mistake in policy.mistakes())
+    else:
+        yield f"memory must be a MemoryPolicy, not {_kind(policy)}"
+    if not callable(config.detect_memory):
+        yield f"detect_memory must be a function that returns a MemoryLimit, not {_kind(config.detect_memory)}"
+
+
+def _count_mistakes(field: str, count: object, least: int) -> Iterator[str]:
+    if isinstance(count, bool) or not isinstance(count, int):
+        yield f"{field} must be a whole number, not {_kind(count)}"
+    elif count < least:
+        yield f"{field} must be at least {least}, not {count}"
 
 
 def _shutdown_within_mistakes(within: object) -> Iterator[str]:

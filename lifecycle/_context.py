@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NoReturn, final
 
 from ._errors import GroupClosed, GroupPoisoned, NameBlank
 from ._group import TaskGroup
+from ._spawner import TaskSpawner
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import trio
 
+    from ._budget import Budget
     from ._deadline import ShutdownDeadline
+    from ._lanes import LaneSet
+    from ._resources import RuntimeResources
     from ._runtime import RuntimeHandle
+    from ._schedules import Schedules
 
 
 @final
@@ -24,13 +29,17 @@ class ServiceContext:
     nothing: its tasks run until they end or the tree does.
     """
 
-    __slots__ = ("_group", "_runtime")
+    __slots__ = ("_group", "_lanes", "_runtime")
 
     def __init__(self, group: TaskGroup, runtime: RuntimeHandle, /) -> None:
         if not isinstance(group, TaskGroup):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError("a ServiceContext is made by the runtime or by component(), not by hand")
         self._group = group
         self._runtime = runtime
+        self._lanes: LaneSet | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ServiceContext is one place in one tree: it cannot be copied or pickled, pass it on")
 
     def __repr__(self) -> str:
         return f"<ServiceContext {self.path} {self._group.state}>"
@@ -54,6 +63,38 @@ class ServiceContext:
     def group(self) -> TaskGroup:
         """The tasks of this component."""
         return self._group
+
+    @property
+    def spawner(self) -> TaskSpawner:
+        """The right to start tasks here and nothing else, for code that should not close or cancel the component."""
+        return TaskSpawner(self._group)
+
+    @property
+    def resources(self) -> RuntimeResources:
+        """What all components of the runtime share."""
+        return self._runtime.resources
+
+    @property
+    def lanes(self) -> LaneSet:
+        """The blocking lanes of the runtime, for calls that end with this component: when it is told to stop they take
+        no more of its calls, and those that wait for a slot are refused. What runs goes on."""
+        if self._lanes is None:
+            self._lanes = self._runtime.resources.lanes.bind(self._group)
+        return self._lanes
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the process, the root of the budget tree: make children of it for what this component holds.
+
+        It is not this component's: owning a task charges nothing, and belonging here is no share of it."""
+        return self._runtime.resources.budget
+
+    def schedules(self, name: str, *, capacity: int | None = None) -> Schedules:
+        """A registry of schedules in a child component of that name. Raises `NameBlank`; below a closed component it
+        takes no schedule."""
+        from ._schedules import CAPACITY, Schedules
+
+        return Schedules(self.component(name).group, capacity=CAPACITY if capacity is None else capacity)
 
     @property
     def stopping(self) -> trio.Event:

@@ -20,7 +20,7 @@ class Ended:
     def __init__(self) -> None:
         self.counts: OutcomeCounts = OutcomeCounts()
         self.notes: list[ShutdownReport] = []
-        self.omitted = 0
+        self.omitted: int = 0
 
     def outcomes(self) -> Outcomes:
         """The totals, those in the notes included."""

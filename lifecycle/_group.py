@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Literal, TypeVar, TypeVarTuple, final
 
 import trio
 
+from ._crew import Crew
 from ._deadline import ShutdownDeadline
 from ._ended import MAX_NOTES, Ended
 from ._errors import GroupClosed, GroupPoisoned
 from ._outcomes import Outcome, Outcomes
 from ._report import MAX_REMAINING, RemainingTask, ShutdownReport
 from ._stack import task_stack
-from ._task import CancellableTask, StopMode, TaskHandle, TaskKind, TaskRecord
+from ._task import CancellableTask, GroupTask, StopMode, TaskHandle, TaskKind, TaskRecord
 from ._until import scope_until
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class TaskGroup:
         "_children",
         "_closing_at",
         "_companion",
+        "_crew",
         "_empty",
         "_members",
         "_nursery",
@@ -68,6 +70,7 @@ class TaskGroup:
         "cause",
         "ended",
         "id",
+        "killed",
         "level",
         "name",
         "owner",
@@ -87,12 +90,14 @@ class TaskGroup:
         self.state: State = "open"
         self.cause: Exception | None = None
         self.stop_requested: bool = parent is not None and parent.stop_requested
+        self.killed: bool = False
         self.ended: Ended = Ended()
         self._members: dict[TaskRecord, None] = {}
         self._children: dict[TaskGroup, None] = {}
         self._nursery: trio.Nursery | None = None
         self._pending: list[tuple[Callable[..., Awaitable[object]], tuple[object, ...], Context]] | None = None
         self._companion: trio.Event | None = None
+        self._crew: Crew | None = None
         self._stopping: trio.Event | None = None
         self._empty: trio.Event | None = None
         self._over = False
@@ -127,6 +132,14 @@ class TaskGroup:
     def records(self) -> Iterator[TaskRecord]:
         """The tasks of this group itself that are not yet settled, in start order."""
         return iter(tuple(self._members))
+
+    def scan_tasks(self) -> Iterator[TaskRecord]:
+        """Like `records`, one at a time and without a copy: use it without a checkpoint and without ending a task."""
+        return iter(self._members)
+
+    def scan_components(self) -> Iterator[TaskGroup]:
+        """The child groups that are not yet over, one at a time and without a copy, as `scan_tasks`."""
+        return iter(self._children)
 
     @property
     def component_count(self) -> int:
@@ -184,6 +197,23 @@ class TaskGroup:
         self.check_open()
         return TaskGroup(name, self, self.tree, owner)
 
+    def start_soon(
+        self, fn: Callable[[*Ts], Awaitable[object]], /, *args: *Ts, name: str | None = None, kind: TaskKind = "worker"
+    ) -> None:
+        """Start a task without a handle, as in a nursery, but counted: the cheapest way. It ends by itself, or is
+        cancelled with the group at the work deadline. Sync; raises when the gate is closed."""
+        self.check_open()
+        if self.level >= REAL_LEVELS:
+            self._start_task(TaskHandle(name or name_of(fn), self, kind), fn, args)
+            return
+        task = GroupTask(name or name_of(fn), self, kind)
+        self._members[task] = None
+        crew = self._crew
+        if crew is None or crew.over:
+            crew = self._crew = Crew()
+            self._start(crew.keep, ())
+        crew.start(task.run, (fn, args), task.name)
+
     def spawn(
         self, fn: Callable[[*Ts], Awaitable[T]], /, *args: *Ts, name: str | None = None, kind: TaskKind = "worker"
     ) -> TaskHandle[T]:
@@ -225,7 +255,7 @@ class TaskGroup:
         return self._start_task(task, fn, args)
 
     def _start_task(self, task: TaskHandle[T], fn: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]) -> TaskHandle[T]:
-        self.adopt(task, task.run, fn, args)
+        self.adopt(task, task.run, task.scoped, (fn, args))
         return task
 
     def adopt(self, record: TaskRecord, fn: Callable[[*Ts], Awaitable[object]], /, *args: *Ts) -> None:
@@ -339,6 +369,8 @@ class TaskGroup:
         while group is not None and not group._over:
             if group._members or group._children or group.state in ("open", "poisoned"):
                 return
+            if group._crew is not None:
+                group._crew.done.set()
             if group._companion is not None:
                 group._companion.set()
                 return
@@ -431,6 +463,10 @@ class TaskGroup:
                     own = record.request_stop(mode)
                     if own is not None:
                         todo.append(own)
+                if mode == "kill":
+                    group.killed = True
+                    if group._crew is not None:
+                        group._crew.kill()
                 if not group._members and not group._children:
                     group._maybe_over()
 

@@ -105,8 +105,8 @@ class _OperationHandle(TaskHandle[T]):
     def move_deadline(self, deadline: float) -> None:
         self._scope.deadline = min(self._scope.deadline, deadline)
 
-    def classify(self) -> tuple[Outcome, bool]:
-        outcome, timed_out = super().classify()
+    def classify(self, returned: bool) -> tuple[Outcome, bool]:
+        outcome, timed_out = super().classify(returned)
         if outcome == "aborted":
             return outcome, timed_out
         how = self._how()
@@ -310,5 +310,5 @@ class Operation:
         task: _OperationHandle[T] = _OperationHandle(name, group, self.kind, state, draining)
         state.owner = group
         state.active[task] = None
-        group.adopt(task, task.run, fn, args)
+        group.adopt(task, task.run, task.scoped, (fn, args))
         return task

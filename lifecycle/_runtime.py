@@ -13,6 +13,7 @@ from ._config import RuntimeConfig, RuntimePlan
 from ._errors import AlreadyInTrio, AlreadyRun
 from ._publish import publish
 from ._report import ShutdownReport
+from ._resources import RuntimeResources
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -31,7 +32,9 @@ class Runtime:
     """Owns one `trio.run`. Made by `Runtime.plan(config).build()`, runs once."""
 
     def __init__(self, plan: RuntimePlan, clock: trio.abc.Clock | None = None) -> None:
+        self._ran = True  # until it is whole
         self._config = plan.config
+        self._resources = RuntimeResources(plan.config)
         self._clock = clock
         self._ran = False
 
@@ -57,7 +60,7 @@ class Runtime:
         if self._ran:
             raise AlreadyRun(self._config.name)
         self._ran = True
-        conductor = Conductor(self._config, self._config.on_overrun or "exit")
+        conductor = Conductor(self._config, self._config.on_overrun or "exit", self._resources)
 
         async def program() -> ShutdownReport:
             async with conductor.opened() as context:
@@ -84,9 +87,9 @@ async def open_runtime(config: RuntimeConfig | None = None) -> AsyncGenerator[Se
     tree has ended, or at the work deadline, and leaves it without an exception. Exceptions are those of `Runtime.run`.
 
     Signals are the host's: without a configuration none are taken. An overrun waits on unless the configuration says
-    "exit". Raises `ConfigInvalid`.
+    "exit". Raises `ConfigInvalid`, and what `RuntimePlan.build` raises.
     """
     plan = Runtime.plan(RuntimeConfig(signals=False) if config is None else config)
-    conductor = Conductor(plan.config, plan.config.on_overrun or "wait")
+    conductor = Conductor(plan.config, plan.config.on_overrun or "wait", RuntimeResources(plan.config))
     async with conductor.opened() as context:
         yield context

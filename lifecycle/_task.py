@@ -64,23 +64,84 @@ class TaskRecord:
         return ""
 
 
-class TaskHandle(TaskRecord, Generic[T]):
-    """A task that was spawned into a `TaskGroup`, and its result."""
+class GroupTask(TaskRecord):
+    """A task that was spawned into a `TaskGroup` without a handle: counted and ended with its group, never singly."""
 
-    __slots__ = ("_aborted", "_ended", "_returned", "_scope", "_value", "exception", "kind", "outcome", "started_at")
+    __slots__ = ("exception", "kind", "outcome", "started_at")
 
     task: trio.lowlevel.Task | None
     kind: TaskKind
     started_at: float | None
 
     def __init__(self, name: str, group: TaskGroup, kind: TaskKind) -> None:
-        super().__init__(name, group)
+        self.name = name
+        self.group = group
+        self.task = None
         self.kind = kind
         self.started_at = trio.current_time()
         self.outcome: Outcome | None = None
         """How the task ended; None while it runs."""
         self.exception: Exception | None = None
         """What left the task, if an exception did."""
+
+    def request_stop(self, mode: StopMode) -> TaskGroup | None:
+        return None  # its group cancels it with all others of its kind
+
+    async def run(self, fn: Callable[[*Ts], Awaitable[object]], args: tuple[*Ts]) -> None:
+        """The body of the task: run `fn`, settle exactly once, whatever happens."""
+        self.task = trio.lowlevel.current_task()
+        group = self.group
+        outcome: Outcome = "cancelled"
+        timed_out = False
+        try:
+            if group.killed:
+                outcome, timed_out = self.classify(returned=False)
+            else:
+                await fn(*args)
+                outcome, timed_out = self.classify(returned=True)
+        except Exception as exc:
+            outcome = self._panicked(exc)
+        except BaseException as exc:
+            cancelled, rest = split_cancelled(exc)
+            if cancelled is not None and isinstance(rest, Exception):
+                outcome = self._panicked(rest)
+                raise cancelled from None  # noqa: ASYNC104 (the rest is kept as the task's exception)
+            outcome, timed_out = self.classify(returned=False)
+            raise
+        finally:
+            # Everything that a waiter may look at is in place before it is woken: counts, record, outcome.
+            self.outcome = outcome = self.settled(outcome)
+            group.settle(self, outcome, timed_out=timed_out)
+            self.woken()
+
+    def classify(self, returned: bool) -> tuple[Outcome, bool]:
+        """The outcome of a task that raised nothing, and whether it was the shutdown deadline that overtook it."""
+        if returned:
+            return ("cancelled" if self.group.stop_requested else "completed"), False
+        if self.group.deadline.is_past_work(trio.current_time()):
+            return "aborted", True
+        return "cancelled", False
+
+    def settled(self, outcome: Outcome) -> Outcome:
+        """Called once when the task's frame is gone, before its end is counted. May change what it counts as."""
+        return outcome
+
+    def woken(self) -> None:
+        """Called once when the end is counted and the record gone: the time to wake whoever waits."""
+
+    def _panicked(self, exc: Exception) -> Outcome:
+        self.exception = exc
+        self.group.poison(self, exc)
+        return "panicked"
+
+
+class TaskHandle(GroupTask, Generic[T]):
+    """A task that was spawned into a `TaskGroup`: it can be cancelled singly, waited for, and has a result."""
+
+    __slots__ = ("_aborted", "_ended", "_returned", "_scope", "_value")
+
+    def __init__(self, name: str, group: TaskGroup, kind: TaskKind) -> None:
+        super().__init__(name, group, kind)
         self._aborted = False
         self._scope = trio.CancelScope()
         self._ended: trio.Event | None = None
@@ -131,53 +192,24 @@ class TaskHandle(TaskRecord, Generic[T]):
             self._scope.cancel()
         return None
 
-    async def run(self, fn: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]) -> None:
-        """The body of the task: run `fn`, settle exactly once, whatever happens."""
-        self.task = trio.lowlevel.current_task()
-        outcome: Outcome = "cancelled"
-        timed_out = False
-        try:
-            with self._scope:
-                if not self._scope.cancel_called:
-                    self._value = await fn(*args)
-                    self._returned = True
-            outcome, timed_out = self.classify()
-        except Exception as exc:
-            outcome = self._panicked(exc)
-        except BaseException as exc:
-            cancelled, rest = split_cancelled(exc)
-            if cancelled is not None and isinstance(rest, Exception):
-                outcome = self._panicked(rest)
-                raise cancelled from None  # noqa: ASYNC104 (the rest is kept as the task's exception)
-            outcome, timed_out = self.classify()
-            raise
-        finally:
-            # Everything that a waiter may look at is in place before it is woken: counts, record, outcome.
-            outcome = self.settled(outcome)
-            self.outcome = outcome
-            self.group.settle(self, outcome, timed_out=timed_out)
-            if self._ended is not None:
-                self._ended.set()
+    async def scoped(self, fn: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]) -> None:
+        """What `run` runs for a task with a handle: `fn` under the scope that ends it alone."""
+        with self._scope:
+            if not self._scope.cancel_called:
+                self._value = await fn(*args)
+                self._returned = True
 
-    def classify(self) -> tuple[Outcome, bool]:
-        """The outcome of a task that raised nothing, and whether it was the shutdown deadline that overtook it."""
+    def classify(self, returned: bool) -> tuple[Outcome, bool]:
         if self._returned:
             asked = self._scope.cancel_called or self.group.stop_requested
             return ("cancelled" if asked else "completed"), False
         if self._aborted:
             return "aborted", False
-        if self.group.deadline.is_past_work(trio.current_time()):
-            return "aborted", True
-        return "cancelled", False
+        return super().classify(returned=False)
 
-    def settled(self, outcome: Outcome) -> Outcome:
-        """Called once when the task's frame is gone, before its end is counted. May change what it counts as."""
-        return outcome
-
-    def _panicked(self, exc: Exception) -> Outcome:
-        self.exception = exc
-        self.group.poison(self, exc)
-        return "panicked"
+    def woken(self) -> None:
+        if self._ended is not None:
+            self._ended.set()
 
 
 @final
