@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
 
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
@@ -20,6 +20,8 @@ from ._mailbox import Coalesce, DropStale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+
+    from lifecycle import Permit
 
     from ._cell import Cell
     from ._mailbox import Mailbox
@@ -51,6 +53,21 @@ class Notice(tuple[object, "Cell | None", "Ask | None"]):
 
 
 @final
+class Charged(tuple[object, "Cell | None", "Ask | None"]):
+    """An item of a mailbox with a budget, and the permit that covers it."""
+
+    permit: Permit
+    aside: bool = False
+    """Whether it is stashed: it is charged on when its turn has ended."""
+
+
+def uncharge(item: Item) -> None:
+    """The item is out of hand."""
+    if isinstance(item, Charged) and not item.aside:
+        item.permit.release()
+
+
+@final
 class Parked:
     """A message that waits for room, and the sender's task (None for an ask, which waits for its answer)."""
 
@@ -60,7 +77,7 @@ class Parked:
         self.box: Box = box
         self.item: Item = item
         self.task: trio.lowlevel.Task | None = None
-        self.error: ActorStopped | None = None
+        self.error: ActorStopped | MailboxFull | None = None
         self.gone: bool = False
 
     @property
@@ -81,9 +98,11 @@ class Parked:
             reschedule(task)
 
 
-@final
 class Box:
     """One actor's mailbox, as the framework sees it."""
+
+    charged: ClassVar[bool] = False
+    """Whether its messages are charged to a budget: a `ChargedBox`."""
 
     __slots__ = (
         "accepted", "cell", "closed", "control", "data", "dropped", "forgotten", "gone", "inline", "is_control", "keys",
@@ -161,7 +180,7 @@ class Box:
             self._put_control(item)
             return True
         if self.data is _NO_ITEMS:
-            self._open()
+            self.open()
         if self.gone and len(self.data) >= self.spec.limit:
             self._reclaim()
         policy = self.spec.policy
@@ -216,12 +235,16 @@ class Box:
             if item[1] is self.cell and self.cell.must_await(current_task()):
                 raise self.full()  # it would wait for itself
             parked = self.wait_for_room(item)
-            parked.task = current_task()
-            await wait_task_rescheduled(parked.abort)
+            if self.waiting and self.waiting[-1] is parked:
+                parked.task = current_task()
+                await wait_task_rescheduled(parked.abort)
             if parked.error is not None:
                 raise parked.error
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Make the data lane, if that is not done."""
+        if self.data is not _NO_ITEMS:
+            return
         self.data = deque()
         if isinstance(self.spec.policy, Coalesce):
             self.keys = {}
@@ -243,9 +266,8 @@ class Box:
 
     def _coalesce(self, policy: Coalesce, item: Item) -> None:
         assert self.keys is not None
-        key = _key(policy, item[0])
-        number = self.keys.get(key)
-        place = -1 if number is None else number - (self.accepted - len(self.data))
+        key = key_of(policy, item[0])
+        place = self._place_of(key)
         if place >= 0:
             old = self.data[place]
             self.data[place] = item
@@ -253,6 +275,16 @@ class Box:
             return
         if len(self.data) >= self.spec.limit:
             raise self.full()
+        self._put_keyed(key, item)
+
+    def _place_of(self, key: Hashable) -> int:
+        """Where the message of that key is queued; below 0 if it is not."""
+        assert self.keys is not None
+        number = self.keys.get(key)
+        return -1 if number is None else number - (self.accepted - len(self.data))
+
+    def _put_keyed(self, key: Hashable, item: Item) -> None:
+        assert self.keys is not None
         if len(self.keys) > 2 * self.spec.limit:  # keys of messages that were taken long ago
             taken = self.accepted - len(self.data)
             self.keys = {k: n for k, n in self.keys.items() if n >= taken}
@@ -265,7 +297,7 @@ class Box:
         """Under `coalesce`: note again where each key is queued, its newest message counts."""
         policy = self.spec.policy
         if isinstance(policy, Coalesce):
-            self.keys = {_key(policy, item[0]): number for number, item in enumerate(self.data)}
+            self.keys = {key_of(policy, item[0]): number for number, item in enumerate(self.data)}
             self.accepted = len(self.data)
 
     def _put_timed(self, policy: DropStale, item: Item) -> None:
@@ -307,11 +339,12 @@ class Box:
     def put_back(self, items: list[Item]) -> None:
         """Put messages that were taken ahead of all that is queued in their lanes, in their order. Limits do not hold,
         and what is put back is as fresh as what is put in now."""
-        if self.data is _NO_ITEMS:
-            self._open()
+        self.open()
         control: list[Item] = []
         data: list[Item] = []
         for item in items:
+            if isinstance(item, Charged):
+                item.aside = False
             (control if isinstance(item, Notice) or self.is_control[type(item[0])] else data).append(item)
         if control:
             self._control_lane().extendleft(reversed(control))
@@ -388,7 +421,7 @@ class Box:
         for item in self.data:
             time = next(since, 0.0)
             if item[2] is not None and item[2].abandoned:
-                self.cell.abandoned += 1
+                self.cell.skip(item)
             else:
                 kept.append(item)
                 times.append(time)
@@ -442,6 +475,7 @@ class Box:
 
     def _displace(self, item: Item, reason: DeadReason) -> None:
         message, sender, ask = item
+        uncharge(item)
         if ask is not None and ask.abandoned:
             self.cell.abandoned += 1
             return
@@ -452,7 +486,7 @@ class Box:
             self.cell.dead(message, sender, reason)
 
 
-def _key(policy: Coalesce, message: object) -> Hashable:
+def key_of(policy: Coalesce, message: object) -> Hashable:
     """The key of a message. One that the function has none for is like no other: the sender cannot help it."""
     try:
         key = policy.key(message)

@@ -14,7 +14,7 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 from lifecycle import TaskRecord
 
 from ._asks import PendingAsks
-from ._box import INLINE, NO_HANDLERS, NONE_INLINE, Box, Notice
+from ._box import INLINE, NO_HANDLERS, NONE_INLINE, Box, Notice, uncharge
 from ._errors import ActorCrashed, ActorStopped, MessageRefused
 from ._message import Exit
 from ._ref import Ref
@@ -65,7 +65,7 @@ class Cell(TaskRecord):
         self.system: System = system
         self.body: Body = body
         self.supervisor: Supervisor | None = supervisor
-        self.box: Box = Box(spec, self, system.slice, system.control_types)
+        self.box: Box = make_box(spec, self)
         self.ref: Ref[Any] = Ref(self.box)
         self.own: TaskGroup | None = None
         # The present life.
@@ -282,6 +282,10 @@ class Cell(TaskRecord):
             from ._traced import traced_handlers
 
             self.plain, self.awaiting = traced_handlers(tracer, self, table)
+        if self.box.charged:
+            from ._box_charged import charged_handlers
+
+            self.plain, self.awaiting = charged_handlers(self)
         target.context = self.context
         if self.box.inline is not NO_HANDLERS:
             self.dispatch_inline()
@@ -296,7 +300,8 @@ class Cell(TaskRecord):
         """From now on, askers may run the plain handlers while the loop is parked."""
         target = self.target
         if target is not None and not self.box.closed:
-            self.box.inline = target.handlers_.plain if self.body.inline and target.inline else NONE_INLINE
+            inline = self.body.inline and target.inline and not self.box.charged
+            self.box.inline = target.handlers_.plain if inline else NONE_INLINE
 
     def ready(self) -> None:
         """The body has started: it takes messages from now on."""
@@ -324,6 +329,7 @@ class Cell(TaskRecord):
         cause = one_of(self.failures or [])
         item, self.in_hand = self.in_hand, None
         if item is not None:
+            uncharge(item)
             message, sender, ask = item
             if ask is not None:
                 ask.fail(ActorCrashed(self.path, message, cause))
@@ -403,6 +409,7 @@ class Cell(TaskRecord):
     def refuse(self, item: Item) -> None:
         """The actor takes no such message: a dead letter with its sender, an error for an asker."""
         self.in_hand = None
+        uncharge(item)
         message, sender, ask = item
         self.dead(message, sender, "refused")
         if ask is not None:
@@ -413,8 +420,8 @@ class Cell(TaskRecord):
         self.in_hand = None
         if self.target is None or not self.target.handlers_.adopt(type(item[0])):
             return False
-        if self.system.tracer is not None:
-            self.bind(self.target)  # the tracer's table is a copy
+        if self.system.tracer is not None or self.box.charged:
+            self.bind(self.target)  # the table in use is a copy
         self.box.put_back([item])
         return True
 
@@ -422,8 +429,14 @@ class Cell(TaskRecord):
         """A message that nobody will handle."""
         self.system.dead_letters.add(self, message, sender, reason)
 
+    def skip(self, item: Item) -> None:
+        """A message whose asker has gone is not handled."""
+        self.abandoned += 1
+        uncharge(item)
+
     def give_up(self, item: Item, reason: DeadReason) -> None:
         """A message of this mailbox that will not be handled."""
+        uncharge(item)
         message, sender, ask = item
         if ask is not None:
             ask.fail(ActorStopped(self.path, self.exit))
@@ -543,3 +556,13 @@ class Cell(TaskRecord):
 def one_of(causes: list[Exception]) -> Exception:
     """The failure itself, or a flat group of several."""
     return causes[0] if len(causes) == 1 else ExceptionGroup("several failures of an actor and its children", causes)
+
+
+def make_box(spec: Mailbox, cell: Cell) -> Box:
+    """The mailbox of an actor. What a budget needs is loaded only for one that has a budget."""
+    system = cell.system
+    if spec.budget is None:
+        return Box(spec, cell, system.slice, system.control_types)
+    from ._box_charged import ChargedBox
+
+    return ChargedBox(spec, spec.budget, cell, system.slice, system.control_types)

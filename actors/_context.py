@@ -190,7 +190,9 @@ class ActorContext(Spawner, Generic[M_contra]):
         delay = period if first is None else first
         return cell.system.timers.start(cell, cell if to is None else to.box_.cell, msg, delay, period, mode)
 
-    def start_soon(self, fn: Callable[[*Ts], Awaitable[object]], /, *args: *Ts, name: str | None = None) -> TaskHandle[object]:
+    def start_soon(
+        self, fn: Callable[[*Ts], Awaitable[object]], /, *args: *Ts, name: str | None = None
+    ) -> TaskHandle[object]:
         """Start a helper task that belongs to this life of the actor: cancelled when it ends. Sync.
 
         If it fails, the actor fails with it. An ask from a helper is the actor's, but is not looked at for cycles.

@@ -32,13 +32,20 @@ class ActorError(Exception):
 
 @attrs.define(eq=False)
 class MailboxFull(ActorError):
-    """The mailbox has no room and its policy refuses; the message was not accepted. `name` is the actor's path."""
+    """The mailbox has no room and its policy refuses; the message was not accepted. `name` is the actor's path and
+    `budget` that of the budget without room, None if it is the mailbox's own limit."""
 
     name: str
     limit: int
     depth: int
+    budget: str | None = None
 
     def __str__(self) -> str:
+        if self.budget is not None:
+            return (
+                f"the mailbox of {self.name} gets no room from budget {self.budget!r} ({self.depth} messages queued): "
+                "await send() to wait for room, raise the budget, or give the mailbox a policy that drops"
+            )
         return (
             f"the mailbox of {self.name} is full ({self.depth} messages, limit {self.limit}): await send() to wait for "
             "room, raise the limit, or give the mailbox a policy that drops"

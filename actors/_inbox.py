@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, final
 import trio
 from trio.lowlevel import checkpoint
 
+from ._box import Charged, uncharge
 from ._errors import AlreadyReplied, NoReply, NotInHand
 from ._loop import serve
 from ._reply import Later
@@ -83,7 +84,7 @@ class Inbox(Generic[M_co]):
             message: M_co = item[0]  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # as the refs say
             ask = item[2]
             if ask is not None and ask.abandoned:
-                cell.abandoned += 1
+                cell.skip(item)
             elif cell.accepts is not None and not isinstance(message, cell.accepts):
                 cell.refuse(item)
             else:
@@ -110,9 +111,12 @@ class Inbox(Generic[M_co]):
         self._taken = False
         cell.handled += 1
         item, cell.in_hand = cell.in_hand, None
-        ask = item[2] if item is not None else None
-        if item is not None and ask is not None and not ask.done:
-            ask.fail(NoReply(cell.path, item[0]))
+        if item is not None:
+            ask = item[2]
+            if ask is not None and not ask.done:
+                ask.fail(NoReply(cell.path, item[0]))
+            if item.__class__ is Charged:
+                uncharge(item)
 
     def reply(self, msg: Request[R], value: R, /) -> None:
         """Answer the message in hand. Sync. Raises `AlreadyReplied` the second time; does nothing if it was told."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 from trio.lowlevel import current_task
 
 from ._actor import Actor
-from ._box import INLINE, Notice
+from ._box import INLINE, Charged, Notice, uncharge
 from ._cell import STRENGTH
 from ._current import CURRENT
 from ._errors import (
@@ -82,6 +82,7 @@ class Links:
     def later(self, message: object) -> Later[Any]:
         """Take `message` out of hand and promise its answer."""
         item = self._take_in_hand(message)
+        uncharge(item)
         ask = self._ask_of(item)
         ask.deferred = True
         self.laters.add(ask)
@@ -129,6 +130,8 @@ class Links:
         if item[1] is INLINE:
             ask = self._ask_of(item)
             item = (item[0], ask.sender, ask)
+        elif isinstance(item, Charged):
+            item.aside = True
         self._stash.append(item)
 
     def unstash_all(self) -> int:
@@ -145,7 +148,10 @@ class Links:
     def give_up_stash(self) -> None:
         """Nobody will handle what was set aside."""
         while self._stash:
-            self._cell.give_up(self._stash.popleft(), "stopped")
+            item = self._stash.popleft()
+            if isinstance(item, Charged):
+                item.aside = False
+            self._cell.give_up(item, "stopped")
 
     def sender_of(self, item: Item) -> Cell | None:
         """The actor that sent the message in hand."""

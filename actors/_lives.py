@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from trio.lowlevel import current_task
 
+from ._box import uncharge
 from ._current import CURRENT
 from ._errors import EndedBeforeReady, NoReply
 from ._message import Exit
@@ -100,7 +101,7 @@ async def _life(cell: Cell, fresh: bool) -> Exit:
                 return _returned(cell)
             fresh = False
             if cell.in_hand is not None:  # its asker has gone
-                cell.abandoned += 1
+                cell.skip(cell.in_hand)
                 cell.in_hand = None
     except Exception as exc:
         return cell.crashed(exc)
@@ -119,6 +120,7 @@ def _returned(cell: Cell) -> Exit:
     item, cell.in_hand = cell.in_hand, None
     if item is not None:  # a function actor left its loop in the middle of a message
         cell.handled += 1
+        uncharge(item)
         if item[2] is not None:
             item[2].fail(NoReply(cell.path, item[0]))
     if cell.failures:

@@ -68,11 +68,11 @@ async def serve(cell: Cell) -> None:
                     if cell.in_hand is item:
                         ask.settle(value)
                 else:
-                    cell.abandoned += 1
+                    cell.skip(item)
                     continue
             else:
                 if ask is not None and ask.abandoned:
-                    cell.abandoned += 1
+                    cell.skip(item)
                     continue
                 handler = cell.awaiting.get(type(message))
                 if handler is None:

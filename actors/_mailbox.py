@@ -12,6 +12,8 @@ from ._errors import InvalidMailbox
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from lifecycle import Budget
+
 _PLAIN_POLICIES = ("wait", "reject", "drop_newest", "drop_oldest")
 
 
@@ -72,6 +74,16 @@ class Mailbox:
     control_limit: int = 100
     """Messages in the control lane, at most; beyond it `MailboxFull` is raised under every policy."""
 
+    budget: Budget | None = None
+    """What each message is charged to, one and its bytes, from when it is accepted until it is out of hand: handled,
+    promised an answer by `later`, or given up. One that is stashed stays charged. Control messages are control work
+    there. Where the budget has no room, `policy` says what happens, as it does at `limit`; under `wait`, no message
+    passes those of other mailboxes that wait for the budget."""
+
+    size: Callable[[Any], int] | None = None
+    """The bytes of a message, for the budget; None: they are not counted. A message that it raises for, or gives no
+    whole number of at least 0, counts none."""
+
     def __attrs_post_init__(self) -> None:
         _check_limit("limit", self.limit)
         _check_limit("control_limit", self.control_limit)
@@ -80,6 +92,8 @@ class Mailbox:
             raise InvalidMailbox(
                 f"policy must be one of {names}, coalesce(key) or drop_stale(age), not {self.policy!r}"
             )
+
+        _check_budget(self.budget, self.size)
 
     @property
     def policy_name(self) -> str:
@@ -92,3 +106,13 @@ class Mailbox:
 def _check_limit(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InvalidMailbox(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def _check_budget(budget: object, size: object) -> None:
+    if budget is not None:
+        from lifecycle import Budget
+
+        if not isinstance(budget, Budget):
+            raise InvalidMailbox(f"budget is a lifecycle.Budget, not {budget!r}")
+    if size is not None and (budget is None or not callable(size)):
+        raise InvalidMailbox("size is a function of the message, for a mailbox that has a budget")
