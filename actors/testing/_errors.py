@@ -72,3 +72,15 @@ class InjectedCrash(Exception):
 
     def __str__(self) -> str:
         return f"the fault plan crashed {self.path} at message {self.number}, {type(self.message).__qualname__}"
+
+
+@attrs.define(eq=False)
+class PowerCutFailed(AssertionError):
+    """Recovery from what a power cut may leave is wrong."""
+
+    state: tuple[str, ...]
+    """What was cut when, and what was lost: lines."""
+    problem: str
+
+    def __str__(self) -> str:
+        return "\n".join((self.problem, *self.state))
