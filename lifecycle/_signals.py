@@ -11,7 +11,7 @@ import trio
 from ._errors import SignalsUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -30,6 +30,14 @@ class SignalPolicy:
         return "drain" if self._received == 1 else "now"
 
 
+def take_signals(stack: ExitStack, runtime: str) -> AsyncIterator[int]:
+    """Take SIGINT and SIGTERM over for the life of `stack`. Raises `SignalsUnavailable` outside the main thread."""
+    try:
+        return stack.enter_context(trio.open_signal_receiver(*STOP_SIGNALS))
+    except RuntimeError as exc:
+        raise SignalsUnavailable(runtime) from exc
+
+
 async def watch_signals(
     runtime: str,
     drain: Callable[[], object],
@@ -43,10 +51,7 @@ async def watch_signals(
     """
     policy = SignalPolicy()
     with ExitStack() as stack:
-        try:
-            signals = stack.enter_context(trio.open_signal_receiver(*STOP_SIGNALS))
-        except RuntimeError as exc:
-            raise SignalsUnavailable(runtime) from exc
+        signals = take_signals(stack, runtime)
         task_status.started()
         async for _ in signals:
             if policy.receive() == "drain":

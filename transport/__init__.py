@@ -1,9 +1,54 @@
 """Bytes on wires: the envelope codec, websocket links, the beanstalk protocol, the HTTP surface (probes, metrics, the
-live page).
-
-Empty in 0.1.0: the package only holds its place.
-"""
+live page). This version holds the HTTP surface."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "AcceptFailed",
+    "AdminTokenRefused",
+    "HttpPage",
+    "HttpSettings",
+    "HttpSettingsInvalid",
+    "HttpSurface",
+    "ListenFailed",
+    "NotBound",
+    "ProbeServer",
+    "TransportError",
+]
+
+if TYPE_CHECKING:
+    from ._errors import (
+        AcceptFailed,
+        AdminTokenRefused,
+        HttpSettingsInvalid,
+        ListenFailed,
+        NotBound,
+        TransportError,
+    )
+    from ._http import HttpSurface
+    from ._http_routes import HttpPage
+    from ._http_settings import HttpSettings
+    from ._probes import ProbeServer
+else:
+    # A name is loaded with its module when it is first used: an import of the package alone loads no library.
+    _PLACES = {
+        "_errors": "AcceptFailed AdminTokenRefused HttpSettingsInvalid ListenFailed NotBound TransportError",
+        "_http": "HttpSurface",
+        "_http_routes": "HttpPage",
+        "_http_settings": "HttpSettings",
+        "_probes": "ProbeServer",
+    }
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        for place, names in _PLACES.items():
+            if name in names.split():
+                value = globals()[name] = getattr(import_module(f"{__name__}.{place}"), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted(__all__)

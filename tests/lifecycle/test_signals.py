@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import trio
 
-from lifecycle import ShutdownReport
+from lifecycle import ServiceLifecycle, ShutdownReport, SignalsUnavailable, open_runtime
 from lifecycle._signals import SignalPolicy
 
 ROOT = Path(__file__).parents[2]
@@ -91,11 +93,13 @@ class Child:
         return ShutdownReport.from_json(line.removeprefix("json "))
 
 
+@pytest.mark.row("runtime:R128")
 def test_the_first_signal_drains_and_each_further_one_ends_at_once() -> None:
     policy = SignalPolicy()
     assert [policy.receive() for _ in range(3)] == ["drain", "now", "now"]
 
 
+@pytest.mark.row("runtime:R128")
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_first_signal_drains_the_tree_and_run_returns_the_report(signum: signal.Signals) -> None:
     child = Child(
@@ -117,6 +121,7 @@ def test_a_first_signal_drains_the_tree_and_run_returns_the_report(signum: signa
     assert report.totals().cancelled == 1
 
 
+@pytest.mark.row("runtime:R128")
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_draining_and_cleanup_at_once(signum: signal.Signals) -> None:
     child = Child(
@@ -189,6 +194,79 @@ def test_a_second_signal_ends_a_process_whose_task_is_deaf() -> None:
     assert status == 70
     assert out == ""
     assert "/deaf" in err
+
+
+@pytest.mark.row("runtime:R128")
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_service_that_waits_for_a_signal_gets_the_request_that_it_is(signum: signal.Signals, taken: bool) -> None:
+    child = Child(
+        f"""
+        from lifecycle import ServiceLifecycle
+        async def main(context):
+            service = ServiceLifecycle()
+            await service.start(context)
+            service.mark_ready()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(after, service)
+                say("ready")
+                request = await service.wait_for_shutdown_signal()
+                say(request.reason, service.is_ready)
+        async def after(service):
+            await trio.testing.wait_all_tasks_blocked()
+            say("waiting")
+        import trio.testing
+        run(main, signals={taken})
+        """
+    )
+    child.expect("ready")
+    child.expect("waiting")
+    child.send(signum)
+    child.expect("signal False")
+    report = child.report()
+    assert (report.reason, report.is_healthy()) == ("signal", True)
+
+
+@pytest.mark.row("runtime:R128")
+def test_a_wait_for_a_signal_takes_signals_only_while_it_lasts() -> None:
+    child = Child(
+        """
+        import signal
+        from lifecycle import ServiceLifecycle
+        async def main(context):
+            service = ServiceLifecycle()
+            before = signal.getsignal(signal.SIGTERM)
+            with trio.move_on_after(0.01):
+                await service.wait_for_shutdown_signal()
+            say(service.state, signal.getsignal(signal.SIGTERM) is before)
+        run(main, signals=False)
+        """
+    )
+    child.expect("starting True")
+    assert child.report().reason == "finished"
+
+
+@pytest.mark.row("runtime:R128")
+def test_a_wait_for_a_signal_that_cannot_come_is_a_typed_error_and_no_request() -> None:
+    raised: list[BaseException] = []
+    requests: list[object] = []
+
+    async def main() -> None:
+        service = ServiceLifecycle()
+        async with open_runtime() as context:
+            await service.start(context)
+            with pytest.raises(SignalsUnavailable) as refused:
+                await service.wait_for_shutdown_signal()
+            raised.append(refused.value)
+            requests.append(service.shutdown_request)
+
+    thread = threading.Thread(target=trio.run, args=(main,))
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    (error,) = raised
+    assert isinstance(error.__cause__, RuntimeError)
+    assert requests == [None]
 
 
 def test_without_signals_an_interrupt_leaves_run_as_itself_after_the_shutdown() -> None:
