@@ -20,7 +20,7 @@ help:
 	@echo "make demo   run the demonstration"
 	@echo "make test   run the tests"
 	@echo "make check  run the linters, the type checkers and the import rules"
-	@echo "make bench  run the benchmarks of the actor model"
+	@echo "make bench  run the benchmarks"
 	@echo "make docs   write docs/conformance.md"
 	@echo "make clean  remove the environments, caches and builds"
 
@@ -41,6 +41,7 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.core
 	$(BIN)/python -m benchmarks.actors $(ARGS)
+	$(BIN)/python -m benchmarks.lifecycle $(ARGS)
 
 docs: $(VENV)/.test
 	$(BIN)/python -m tests.conformance

@@ -16,6 +16,8 @@ from benchmarks._figures import FIGURES
 from benchmarks._harness import Case, CaseFailed, Results, Sample, Watch, interleave, trio_case
 from benchmarks._processes import Worker, run_once
 from benchmarks.actors import main
+from benchmarks.lifecycle import FIGURES as RUNTIME_FIGURES
+from benchmarks.lifecycle import main as runtime_main
 
 FIGURE_KEYS = {
     "tell_vs_channel",
@@ -245,3 +247,31 @@ def test_a_part_alone_leaves_the_other_figures_empty(figures: Callable[..., tupl
     found, said = figures("--only", "raw")
     assert {found[key] for key in FIGURE_KEYS} == {None}
     assert "raw.channel_burst" in said
+
+
+def test_the_command_for_the_runtime_gives_every_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "figures.json"
+    assert runtime_main(["--quick", "--rounds", "1", "--scale", "0.005", "--json", str(target)]) == 0
+    found, said = json.loads(target.read_text()), capsys.readouterr().out
+    names = {
+        "spawn_vs_nursery",
+        "spawn_handle_vs_scope",
+        "permit_vs_message",
+        "queue_vs_channel",
+        "metadata_vs_naive",
+        "lane_vs_thread",
+        "shutdown_10000_vs_tasks",
+    }
+    assert {figure.name for figure in RUNTIME_FIGURES} == names
+    assert set(found) == names | {"peers", "environment", "cpu", "wall"}
+    for name in names:
+        assert found[name] > 0
+        assert name in said
+
+
+def test_a_figure_may_go_by_the_wall() -> None:
+    figure = next(figure for figure in RUNTIME_FIGURES if figure.name == "metadata_vs_naive")
+    results = Results()
+    results.samples = {figure.ours: [Sample(10, wall=1, cpu=1)], figure.theirs: [Sample(10, wall=30, cpu=2)]}
+    assert figure.value(results) == 30
+    assert figure.value(results, "cpu") == 2
