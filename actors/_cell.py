@@ -22,7 +22,7 @@ from ._ref import Ref
 if TYPE_CHECKING:
     import contextvars
 
-    from lifecycle import StopMode, TaskGroup
+    from lifecycle import StopMode, TaskGroup, TaskKind
 
     from ._actor import Actor
     from ._body import Body
@@ -54,6 +54,7 @@ class Cell(TaskRecord):
         "since", "state", "supervisor", "system", "target", "truncated", "vars", "verdict", "wants_scope",
     )  # fmt: skip
 
+    kind: TaskKind = "actor"
     task: trio.lowlevel.Task | None
 
     def __init__(

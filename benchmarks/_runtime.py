@@ -60,7 +60,7 @@ async def _group_spawn(watch: Watch, n: int, *, handles: bool = False) -> int:
             for _ in range(max(1, n // CROWD)):
                 for _ in range(CROWD):
                     start(_nothing)
-                while group.task_count:
+                while group.task_count:  # noqa: ASYNC110 (an event would be one more thing to pay for)
                     await trio.lowlevel.checkpoint()
     return max(1, n // CROWD) * CROWD
 

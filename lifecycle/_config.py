@@ -139,8 +139,7 @@ def _lane_mistakes(parallelism: object, lanes: object) -> Iterator[str]:
 
 
 def _memory_mistakes(config: RuntimeConfig) -> Iterator[str]:
-    limit: object = config.memory_limit
-    policy: object = config.memory
+    limit, policy = _untyped(config.memory_limit), _untyped(config.memory)
     if limit is not None:
         yield from _count_mistakes("memory_limit", limit, 1)
     if isinstance(policy, MemoryPolicy):
@@ -170,6 +169,10 @@ def _overrun_status_mistakes(status: object) -> Iterator[str]:
         yield f"overrun_status must be a whole number, not {_kind(status)}"
     elif not 1 <= status <= 255:
         yield f"overrun_status must be from 1 to 255, not {status} (0 would tell the system that all went well)"
+
+
+def _untyped(value: object) -> object:
+    return value
 
 
 def _kind(value: object) -> str:

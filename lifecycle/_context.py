@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NoReturn, final
 
 from ._errors import GroupClosed, GroupPoisoned, NameBlank
 from ._group import TaskGroup
+from ._logs import EventLog
 from ._spawner import TaskSpawner
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from ._budget import Budget
     from ._deadline import ShutdownDeadline
+    from ._diagnostics import DiagnosticsOptions, DiagnosticsSnapshot
+    from ._diagnostics_sources import DiagnosticsSources
     from ._lanes import LaneSet
     from ._resources import RuntimeResources
     from ._runtime import RuntimeHandle
@@ -95,6 +98,19 @@ class ServiceContext:
         from ._schedules import CAPACITY, Schedules
 
         return Schedules(self.component(name).group, capacity=CAPACITY if capacity is None else capacity)
+
+    @property
+    def log(self) -> EventLog:
+        """The log of this component: events with its path and the trace they happened in."""
+        return EventLog(self.path)
+
+    def diagnostics(
+        self, options: DiagnosticsOptions | None = None, sources: DiagnosticsSources | None = None
+    ) -> DiagnosticsSnapshot:
+        """What this component and all below it are doing now; see `diagnose`. Sync."""
+        from ._diagnostics import DEFAULT_OPTIONS, diagnose
+
+        return diagnose(self, DEFAULT_OPTIONS if options is None else options, sources)
 
     @property
     def stopping(self) -> trio.Event:

@@ -22,6 +22,7 @@ from ._crew import Crew
 from ._deadline import ShutdownDeadline
 from ._ended import MAX_NOTES, Ended
 from ._errors import GroupClosed, GroupPoisoned
+from ._logs import place
 from ._outcomes import Outcome, Outcomes
 from ._report import MAX_REMAINING, RemainingTask, ShutdownReport
 from ._stack import task_stack
@@ -404,7 +405,7 @@ class TaskGroup:
 
     def poison(self, record: TaskRecord, cause: Exception) -> None:
         """An exception left an unsupervised task: log it, close the gate, and tell the runtime."""
-        _log.error("task %s failed: %r", record.path, cause, exc_info=cause)
+        _log.error("task %s failed: %r", record.path, cause, exc_info=cause, extra=place(self.path))
         if self.state == "open":
             self.state = "poisoned"
             self.cause = cause

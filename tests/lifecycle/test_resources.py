@@ -145,9 +145,11 @@ async def test_all_contexts_share_what_there_is() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(leaf.lanes.cpu.run, gate.wait)
             nursery.start_soon(context.lanes.storage_io.run, gate.wait)
-            await eventually(lambda: leaf.lanes.shared.snapshot().running == 2, within=30)
-            assert context.lanes.shared.snapshot() == leaf.lanes.shared.snapshot()
-            gate.set()
+            try:
+                await eventually(lambda: leaf.lanes.shared.snapshot().running == 2, within=30)
+                assert context.lanes.shared.snapshot().running == 2
+            finally:
+                gate.set()
         child = leaf.budget.child("mine", count=1)
         with child.reserve():
             assert context.budget.snapshot().current_count == 1
@@ -174,10 +176,12 @@ async def test_a_shutdown_waits_for_closures_that_nobody_waits_for_any_more() ->
         with pytest.raises(LaneTaskTimedOut):
             await context.lanes.storage_io.run(closure)
         context.runtime.request_shutdown()
-        assert began.is_set()
-        assert context.lanes.shared.blocking_still_running == 1
-        assert reports == []
-        gate.set()
+        try:
+            assert began.is_set()
+            assert context.lanes.shared.blocking_still_running == 1
+            assert reports == []
+        finally:
+            gate.set()
     (report,) = reports
     assert report.is_healthy(), report.render()
     assert report.blocking_still_running == 0

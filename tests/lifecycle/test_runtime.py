@@ -592,6 +592,7 @@ async def test_the_log_tells_the_request_and_the_report_with_structured_fields(
 # -- signals that cannot be taken
 
 
+@pytest.mark.row("runtime:R128")
 def test_signals_outside_the_main_thread_are_a_typed_error_and_never_a_false_signal() -> None:
     raised: list[BaseException] = []
     reports: list[ShutdownReport] = []
