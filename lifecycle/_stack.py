@@ -18,11 +18,13 @@ MAX_FRAMES = 64
 # Frames of the machinery above and below every task, which say nothing about it.
 _MACHINERY = (os.path.join("lifecycle", "_group.py"), os.path.join("trio", "_core", "_traps.py"))
 
+_LANE_CALL = os.path.join("lifecycle", "_lane_call.py")
+
 
 def task_stack(task: trio.lowlevel.Task | None) -> tuple[str, ...]:
     """One line for each frame of a suspended task, the innermost last. Empty if the task has not begun or has ended.
 
-    If it waits for `trio.to_thread.run_sync`, the frames of that thread follow, as far as they can be seen.
+    If it waits for `trio.to_thread.run_sync` or a lane, the frames of that thread follow, as far as they can be seen.
     """
     if task is None:
         return ()
@@ -34,6 +36,8 @@ def task_stack(task: trio.lowlevel.Task | None) -> tuple[str, ...]:
                 lines.append(_line(frame, lineno))
             if frame.f_code.co_name == "to_thread_run_sync":
                 thread_name = frame.f_locals.get("thread_name")
+            elif frame.f_code.co_filename.endswith(_LANE_CALL):
+                lines.extend(frame.f_locals["self"].thread_lines())
     except TypeError:
         lines.append("(inside an awaitable that shows no frames)")
     if thread_name is not None:
@@ -41,20 +45,25 @@ def task_stack(task: trio.lowlevel.Task | None) -> tuple[str, ...]:
     return tuple(lines[-MAX_FRAMES:])
 
 
+def thread_frames(ident: int, frames: dict[int, FrameType] | None = None) -> tuple[str, ...]:
+    """One line for each frame of a thread, the innermost last; `frames` is what `sys._current_frames()` returned."""
+    top = (sys._current_frames() if frames is None else frames).get(ident)  # pyright: ignore[reportPrivateUsage]
+    lines = [_line(frame, lineno) for frame, lineno in traceback.walk_stack(top) if not _is_machinery(frame)]
+    return tuple(reversed(lines[:MAX_FRAMES]))
+
+
 def _thread_lines(thread_name: str) -> list[str]:
     # Trio names the worker after its work while it does it. Two with one name cannot be told apart: say nothing then.
     found = [thread.ident for thread in threading.enumerate() if thread.name == thread_name]
     if len(found) != 1 or found[0] is None:
         return []
-    top = sys._current_frames().get(found[0])  # pyright: ignore[reportPrivateUsage]
-    frames = [_line(frame, lineno) for frame, lineno in traceback.walk_stack(top) if not _is_machinery(frame)]
     # A call into C shows no frame of its own, but the thread's name says what was called.
-    return [f"in thread {thread_name!r}", *reversed(frames)]
+    return [f"in thread {thread_name!r}", *thread_frames(found[0])]
 
 
 def _is_machinery(frame: FrameType) -> bool:
     module = str(frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] in ("threading", "trio", "outcome")
+    return module == f"{__package__}._lane_call" or module.partition(".")[0] in ("threading", "trio", "outcome")
 
 
 def _line(frame: FrameType, lineno: int) -> str:
