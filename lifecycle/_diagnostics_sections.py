@@ -20,7 +20,7 @@ Scope = Literal["local", "subtree", "process"]
 """This component alone; this component and all below it; all of the process that the runtime knows of."""
 
 ComponentState = Literal["open", "poisoned", "closing", "closed", "completed"]
-"""The gate of a component: open; closed by a failure; being closed; closed and told to stop; and nothing runs any more."""
+"""The gate of a component: open; closed by a failure; being closed; closed and told to stop; nothing runs any more."""
 
 ShutdownReason = Literal[
     "finished", "failed", "cancelled", "signal", "internal", "requested", "pre_stop", "stopped", "shutdown", "other"
