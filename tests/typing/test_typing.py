@@ -15,7 +15,7 @@ import pytest
 from tests.conformance import ROOT
 
 HERE = Path(__file__).parent
-FILES = ("surface.py", "planted.py")
+FILES = ("surface.py", "planted.py", "runtime_surface.py", "runtime_planted.py")
 MARK = re.compile(r"#\s*BAD\b")
 
 Place: TypeAlias = "tuple[str, int]"
