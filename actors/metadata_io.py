@@ -117,6 +117,7 @@ class MetadataIo(Actor[Submit | SubmitNext | AwaitDurable | GetSnapshot]):
 
     @handles(Submit)
     def submit(self, msg: Submit) -> MetadataReceipt | TargetConflict | Later[MetadataReceipt | TargetConflict]:
+        """See `Submit`."""
         try:
             return self.writer.submit(msg.request, deadline=msg.deadline)
         except LifecycleError as exc:
@@ -126,6 +127,7 @@ class MetadataIo(Actor[Submit | SubmitNext | AwaitDurable | GetSnapshot]):
     def submit_next(
         self, msg: SubmitNext
     ) -> MetadataReceipt | TargetConflict | Later[MetadataReceipt | TargetConflict]:
+        """See `SubmitNext`."""
         try:
             return self.writer.submit_next(msg.resource, msg.target, msg.data, deadline=msg.deadline)
         except LifecycleError as exc:
@@ -133,6 +135,7 @@ class MetadataIo(Actor[Submit | SubmitNext | AwaitDurable | GetSnapshot]):
 
     @handles(AwaitDurable)
     def await_durable(self, msg: AwaitDurable) -> Later[int]:
+        """See `AwaitDurable`."""
         later = self.context.later(msg)
         if len(self._waits) >= self._sweep_at:
             self._sweep()
@@ -159,6 +162,7 @@ class MetadataIo(Actor[Submit | SubmitNext | AwaitDurable | GetSnapshot]):
 
     @handles(GetSnapshot)
     def get_snapshot(self, msg: GetSnapshot) -> MetadataSnapshot:
+        """See `GetSnapshot`."""
         return self.writer.snapshot()
 
     def _refused(

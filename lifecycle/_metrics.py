@@ -16,18 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-    from prometheus_client.registry import Collector
+    from prometheus_client.metrics_core import Metric as Exported
 
     from ._diagnostics import DiagnosticsSnapshot
     from ._metrics_vocabulary import Metric
 
     Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
-else:
-    Collector = object  # registries only call its methods
 
 
 @final
-class RuntimeMetrics(Collector):
+class RuntimeMetrics:
     """The numbers of diagnostics snapshots as metrics, whose label values come from closed sets: whatever names the
     program uses, there are no more series.
 
@@ -48,7 +46,7 @@ class RuntimeMetrics(Collector):
         self._token = trio.lowlevel.current_trio_token()
         self._counts: dict[tuple[str, ...], tuple[float, float]] = {}
 
-    def collect(self) -> Iterable[Family]:
+    def collect(self) -> Iterable[Exported]:
         """The metrics as they stand. A metric of a section that is absent has no samples."""
         if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
             return self._collect()
@@ -57,7 +55,7 @@ class RuntimeMetrics(Collector):
         except trio.RunFinishedError:
             return []
 
-    def describe(self) -> Iterable[Family]:
+    def describe(self) -> Iterable[Exported]:
         """All metrics there are, without samples."""
         return [_family(metric) for metric in METRICS.values()]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, final
 
 import trio
@@ -46,7 +47,14 @@ class Tree:
         (default: the runtime's `shutdown_within`), and never later than the group's shutdown deadline, also one set
         meanwhile."""
         limit = trio.current_time() + (self.shutdown_within if within is None else within)
-        with trio.CancelScope(shield=True, deadline=min(limit, group.deadline.end)) as scope:
+        with self.until_end(group, limit) as scope:
+            scope.shield = True
+            yield scope
+
+    @contextmanager
+    def until_end(self, group: TaskGroup, limit: float = inf) -> Generator[trio.CancelScope, None, None]:
+        """A scope that ends at `limit` and never later than the group's shutdown deadline, also one set meanwhile."""
+        with trio.CancelScope(deadline=min(limit, group.deadline.end)) as scope:
             self._cleanups[scope] = group
             try:
                 yield scope

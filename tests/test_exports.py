@@ -22,7 +22,7 @@ from tests.conformance import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PACKAGES = ("lifecycle", "transport", "actors", "actors.testing")
+PACKAGES = ("lifecycle", "transport", "actors", "actors.testing", "actors.scheduled", "actors.metadata_io")
 
 
 def exported(package: str) -> list[str]:

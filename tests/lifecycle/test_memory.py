@@ -113,6 +113,9 @@ def test_a_name_with_a_colon_is_one_name() -> None:
 def test_the_value_that_version_1_writes_for_no_limit_is_none(unlimited: str) -> None:
     machine = v1("/a", {f"{V1}/a/memory.limit_in_bytes": f"{unlimited}\n"})
     assert detect_memory_limit(machine=machine) == MemoryLimit(1 << 60, "physical")
+    machine.physical = None
+    with pytest.raises(MemoryUndetected):
+        detect_memory_limit(machine=machine)
     machine.files[f"{V1}/memory.limit_in_bytes"] = f"{MIB}\n"
     assert detect_memory_limit(machine=machine) == MemoryLimit(MIB, "cgroup_v1")
 
@@ -174,6 +177,12 @@ def test_a_container_that_sees_only_its_own_group_finds_its_limit(make: Callable
 def test_namespaces_of_groups(root: str, path: str, file: str) -> None:
     machine = v2(path, {f"{V2}{file}": "55"}, root=root)
     assert detect_memory_limit(machine=machine) == MemoryLimit(55, "cgroup_v2")
+
+
+def test_a_group_outside_the_namespace_is_not_looked_for_outside_the_mount() -> None:
+    machine = v2("/../other", {f"{V2}/../other/memory.max": "1", f"{V2}/../memory.max": "2", f"{V2}/memory.max": "3"})
+    assert detect_memory_limit(machine=machine).bytes == 3
+    assert not any(".." in path for path in machine.asked)
 
 
 def test_a_path_is_not_taken_for_one_that_begins_with_the_same_letters() -> None:
