@@ -18,6 +18,7 @@ import trio
 from ._context import ServiceContext
 from ._exceptions import leaves, split_cancelled
 from ._group import TaskGroup, last_turns
+from ._logs import place
 from ._outcomes import Outcomes
 from ._publish import end_process, publish, say_still_running
 from ._report import RemainingTask
@@ -147,7 +148,13 @@ class Conductor:
         given = self.config.shutdown_within if within is None else within
         first = self.tree.deadline.freeze(trio.current_time(), given, reason)
         if first:
-            _log.info("runtime %s: shutdown requested (%s), to end within %.3g s", self.config.name, reason, given)
+            _log.info(
+                "runtime %s: shutdown requested (%s), to end within %.3g s",
+                self.config.name,
+                reason,
+                given,
+                extra=place("/"),
+            )
         self._requested.set()
         self.root.close("drain")
         return first
@@ -156,7 +163,7 @@ class Conductor:
         self.request_shutdown("signal")
 
     def _end_by_signal(self) -> None:
-        _log.warning("runtime %s: a further signal, everything ends now", self.config.name)
+        _log.warning("runtime %s: a further signal, everything ends now", self.config.name, extra=place("/"))
         self.request_shutdown("signal")
         self.tree.deadline.expire(trio.current_time())
 

@@ -10,6 +10,7 @@ import trio
 
 from ._errors import ContractViolation
 from ._group import name_of
+from ._logs import place
 from ._service_errors import MonitorMisplaced, SubscribersExhausted
 from ._task import TaskHandle, WatchedTask
 
@@ -88,7 +89,7 @@ class CriticalFailures:
         """Record a failure, by hand or by the end of a critical task. Sync; never raises and never waits."""
         self._sequence += 1
         failure = CriticalFailure(task, kind, exception, trio.current_time(), self._sequence)
-        _log.error("critical task %s: %s", task, kind, exc_info=exception)
+        _log.error("critical task %s: %s", task, kind, exc_info=exception, extra=place(task))
         if self._pending is None:
             self._pending = failure
         else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 import trio
 
 from ._exceptions import split_cancelled
+from ._logs import current_trace_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -82,8 +83,11 @@ class ScheduledRun:
     def reject(self, cause: Exception) -> None:
         """The run cannot be started."""
         self.end = "rejected"
-        _log.warning("run of schedule %s was rejected: %s", self.name, cause)
+        _log.warning("run of schedule %s was rejected: %s", self.name, cause, extra=self._where())
         self.close()
+
+    def _where(self) -> dict[str, object]:
+        return {"schedule": self.name, "trace_id": current_trace_id()}
 
     def close(self) -> None:
         """Count the end."""
@@ -98,4 +102,4 @@ class ScheduledRun:
         self.end = "failed"
         self.failure = exc
         if self.logs:
-            _log.error("run of schedule %s failed: %r", self.name, exc, exc_info=exc)
+            _log.error("run of schedule %s failed: %r", self.name, exc, exc_info=exc, extra=self._where())
