@@ -11,7 +11,6 @@ its own. Everything that walks the tree here is iterative.
 
 from __future__ import annotations
 
-import itertools
 import logging
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Literal, TypeVar, TypeVarTuple, final
@@ -20,12 +19,11 @@ import trio
 
 from ._crew import Crew
 from ._deadline import ShutdownDeadline
-from ._ended import MAX_NOTES, Ended
+from ._ended import Ended
 from ._errors import GroupClosed, GroupPoisoned
+from ._group_report import build_report
 from ._logs import place
 from ._outcomes import Outcome, Outcomes
-from ._report import MAX_REMAINING, RemainingTask, ShutdownReport
-from ._stack import task_stack
 from ._task import CancellableTask, GroupTask, StopMode, TaskHandle, TaskKind, TaskRecord
 from ._until import scope_until
 
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from ._operation import Operation
+    from ._report import ShutdownReport
     from ._tree import Tree
 
 T = TypeVar("T")
@@ -286,7 +285,7 @@ class TaskGroup:
                 self.ended.absorb(own.ended)
         else:
             accounts = own.ended if own is not None else None
-            self.ended.note_task(record.name, outcome, timed_out, accounts, end or outcome, self._closing_for())
+            self.ended.note_task(record.name, outcome, timed_out, accounts, end or outcome, self.closing_for())
         if not self._members:
             self._maybe_over()
 
@@ -392,9 +391,12 @@ class TaskGroup:
         if self.state in ("open", "poisoned"):
             self.absorb(child)
         else:
-            self.ended.note_group(child.name, child.ended, self._closing_for())
+            self.ended.note_group(child.name, child.ended, self.closing_for())
 
-    def _closing_for(self) -> float:
+    def closing_for(self) -> float:
+        """Seconds since everything here was told to end; 0.0 until then."""
+        if self.state in ("open", "poisoned"):
+            return 0.0
         return max(0.0, trio.current_time() - self._closing_at)
 
     def absorb(self, other: TaskGroup) -> None:
@@ -409,7 +411,6 @@ class TaskGroup:
         if self.state == "open":
             self.state = "poisoned"
             self.cause = cause
-            self._closing_at = trio.current_time()
         self.tree.task_failed(record, cause)
 
     # -- the end
@@ -556,32 +557,7 @@ class TaskGroup:
 
     def report(self, reason: str | None = None) -> ShutdownReport:
         """The report of this subtree as it stands now. Whatever still runs is *leaked*, with its stack."""
-        now = trio.current_time()
-        built: dict[TaskGroup, ShutdownReport] = {}
-        for group in reversed(list(self.walk())):
-            remaining = [self._remaining(record) for record in itertools.islice(group._members, MAX_REMAINING)]
-            counts = group.ended.counts.snapshot()
-            children = [*group.ended.notes, *(built.pop(child) for child in group._children)]
-            if len(children) > 2 * MAX_NOTES:
-                children.sort(key=ShutdownReport.is_healthy)  # what is wrong is shown
-            for omitted in children[2 * MAX_NOTES :]:
-                counts += omitted.totals()
-            built[group] = ShutdownReport(
-                name=group.name,
-                reason=reason if group is self else None,
-                outcome=group.state,
-                elapsed=max(0.0, now - group._closing_at) if group.state not in ("open", "poisoned") else 0.0,
-                outcomes=counts + Outcomes(leaked=len(group._members), timed_out=len(group._members)),
-                children=tuple(children[: 2 * MAX_NOTES]),
-                children_omitted=group.ended.omitted + max(0, len(children) - 2 * MAX_NOTES),
-                remaining=tuple(remaining),
-                remaining_omitted=max(0, len(group._members) - MAX_REMAINING),
-            )
-        return built[self]
-
-    @staticmethod
-    def _remaining(record: TaskRecord) -> RemainingTask:
-        return RemainingTask(path=record.place, detail=record.describe(), stack=task_stack(record.task))
+        return build_report(self, reason)
 
 
 def name_of(fn: object) -> str:
