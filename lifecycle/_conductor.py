@@ -186,6 +186,7 @@ class Conductor:
         is; failures of tasks leave as one flat exception group, as from a nursery. Either has the report at `report`.
         """
         stray: BaseException | None = None
+        self.resources.attach()
         try:
             async with trio.open_nursery() as outer:
                 if self.config.signals:

@@ -75,10 +75,10 @@ class LanePool:
         self._changed: trio.Event | None = None
         self._last_id = 0
 
-    def attach(self) -> None:
-        """Belong to the Trio program that runs in this thread, unless there is one already."""
+    def attach(self, owner: trio.lowlevel.TrioToken | None = None) -> None:
+        """Belong to the Trio program `owner`, or the one that runs in this thread, unless there is one already."""
         if self.owner is None:
-            self.owner = trio.lowlevel.current_trio_token()
+            self.owner = trio.lowlevel.current_trio_token() if owner is None else owner
 
     def is_elsewhere(self) -> bool:
         """Whether the pool belongs to another Trio program than the one that runs in this thread."""
@@ -86,6 +86,12 @@ class LanePool:
         if self.owner is None:
             self.owner = here
         return self.owner is not here
+
+    def now(self) -> float | None:
+        """The time on the owner's clock; None outside its loop, where that clock cannot be read."""
+        if trio.lowlevel.in_trio_run() and self.owner is trio.lowlevel.current_trio_token():
+            return trio.current_time()
+        return None
 
     def next_id(self) -> int:
         """A number that no other call of this pool has."""
@@ -143,7 +149,7 @@ class LanePool:
         """Return when a call that was taken in holds a slot and may start. Raises `LaneClosed`, `LaneQueueTimedOut`."""
         until = min(call.called_at + plan.queue_timeout, plan.deadline)
         await self._wait_until(call, scope, until, by_deadline=until >= plan.deadline)
-        self._check_granted(call, scope, plan.deadline)
+        self._check_granted(call, scope)
         call.started_at = trio.current_time()
         call.board.queue_waits.add(call.started_at - call.called_at)
 
@@ -166,15 +172,11 @@ class LanePool:
         call.board.timed_out_queued += 1
         raise self._too_late(call, by_deadline)
 
-    def _check_granted(self, call: Call[T], scope: TaskGroup | None, deadline: float) -> None:
-        """What may have come between the grant and the turn of the task."""
+    def _check_granted(self, call: Call[T], scope: TaskGroup | None) -> None:
+        """The scope may have stopped between the grant and the turn of the task."""
         if call.refused or self.stopped or (scope is not None and scope.stop_requested):
             self.let_go(call)
             raise self._closed(call, scope)
-        if trio.current_time() >= deadline:
-            self.let_go(call)
-            call.board.timed_out_queued += 1
-            raise self._too_late(call, by_deadline=True)
 
     def ran_out(self, call: Call[T], by_deadline: bool) -> LaneTaskTimedOut | LaneQueueTimedOut:
         """The error for a call whose time ended after it had been given a slot."""
@@ -239,7 +241,7 @@ class LanePool:
 
     def records(self, *, queued: bool = True) -> list[BlockingTask]:
         """The calls that have not returned, oldest first, with the stacks of their threads."""
-        now = trio.current_time() if trio.lowlevel.in_trio_run() else None
+        now = self.now()
         frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
         return [
             call.record(now, frames)

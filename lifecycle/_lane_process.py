@@ -145,26 +145,39 @@ class ProcessLane:
 
     async def _exchange(self, call: Call[T], request: bytes) -> bytes:
         await trio.lowlevel.checkpoint_if_cancelled()
-        worker = await self._take(call)
+        while True:
+            worker = await self._take(call)
+            reply = await self._ask(worker, call, request)
+            if reply is not None:
+                return reply
+
+    async def _ask(self, worker: Worker, call: Call[T], request: bytes) -> bytes | None:
+        """The answer of a process; None if it had ended while it was idle, and the work has not begun."""
+        used = worker.greeted
         call.started = True
         call.state = "running"
         call.detail = (f"in process {worker.process.pid}",)
         self._busy[worker] = cast("Call[object]", call)
-        answered = False
+        reply: bytes | None = None
+        given_up = True
         try:
             reply = await worker.ask(request, self._max_bytes)
-            answered = True
+            given_up = False
         except TooLarge as exc:
             raise AnswerTooLarge(self.name, call.name, exc.size, self._max_bytes) from None
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise WorkerDied(self.name, call.name, await worker.bury()) from None
+            status = await worker.bury()  # noqa: ASYNC120 (shielded)
+            if worker.began or not used:
+                raise WorkerDied(self.name, call.name, status) from None
+            call.started = given_up = False
         finally:
-            if answered:
-                self._busy.pop(worker, None)
-                self._idle.append(worker)
-                self._pool.let_go(call)
-            else:
+            if given_up:
                 self._give_up(worker, call)
+            else:
+                self._busy.pop(worker, None)
+        if reply is not None:
+            self._idle.append(worker)
+            self._pool.let_go(call)
         return reply
 
     async def _take(self, call: Call[T]) -> Worker:

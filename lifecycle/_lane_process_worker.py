@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast, final
 import trio
 
 from ._lane_errors import WorkNotPortable
-from ._lane_worker import HEADER
+from ._lane_worker import BEGUN, HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,12 +41,14 @@ class RemoteTraceback(Exception):
 class Worker:
     """One process and the two pipes to it."""
 
-    __slots__ = ("_replies", "_requests", "greeted", "process")
+    __slots__ = ("_replies", "_requests", "began", "greeted", "process")
 
     def __init__(self, process: trio.Process, requests_fd: int, replies_fd: int) -> None:
         self.process = process
         self.greeted = False
         """Whether it has been told where to find modules."""
+        self.began = False
+        """Whether the work of the last call has begun, as far as is known; it has not if the process ended before."""
         self._requests = trio.lowlevel.FdStream(requests_fd)
         self._replies = trio.lowlevel.FdStream(replies_fd)
 
@@ -81,10 +83,13 @@ class Worker:
 
     async def ask(self, request: bytes, limit: int) -> bytes:
         """Send a call and return the answer. Raises `TooLarge`, `trio.BrokenResourceError` (it has gone)."""
+        self.began = False
         if not self.greeted:
             self.greeted = True
             await self._send(pickle.dumps(sys.path))
         await self._send(request)
+        await self._read(len(BEGUN))
+        self.began = True
         (size,) = HEADER.unpack(await self._read(HEADER.size))
         if size > limit:
             raise TooLarge(size)

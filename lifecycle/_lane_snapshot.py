@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
-import trio
 
 from ._schedule_snapshot import Histogram
 
@@ -102,8 +101,8 @@ class LanesSnapshot:
 
 
 def snapshot(pool: LanePool, board: LaneBoard) -> LaneSnapshot:
-    """One lane of `pool`. Outside a running Trio program elapsed times are real ones, and nobody waits."""
-    now = trio.current_time() if trio.lowlevel.in_trio_run() else None
+    """One lane of `pool`. Outside the owner's loop elapsed times are real ones, and queue waits are not known."""
+    now = pool.now()
     admission = pool.admission
     share = admission.shares[board.index]
     calls = [call for call in tuple(pool.calls) if call.board is board and not call.returned]

@@ -1,7 +1,8 @@
 """What a process of a process lane runs: one function after the other, by name, for the program that started it.
 
 Run by its path and without the package, so that a worker starts fast and has only what its functions import. Each
-message is a length and as many bytes. The first gives the module search path; each further one is a call.
+message is a length and as many bytes. The first gives the module search path; each further one is a call. A call is
+answered by `BEGUN`, and by one message when it is done.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HEADER = struct.Struct("!Q")
+BEGUN = b"B"
+"""Written before the work of a call begins: a process that ends without it has not run any of it."""
 
 
 def main(requests_fd: int, replies_fd: int) -> None:
@@ -31,7 +34,10 @@ def main(requests_fd: int, replies_fd: int) -> None:
     threading.Thread(target=_feed, args=(requests_fd, requests), daemon=True).start()
     sys.path[:] = pickle.loads(requests.get())
     while True:
-        _send(replies_fd, _answer(requests.get()))
+        request = requests.get()
+        os.write(replies_fd, BEGUN)
+        answer = _answer(request)
+        _send(replies_fd, HEADER.pack(len(answer)) + answer)
 
 
 def _feed(fd: int, requests: SimpleQueue[bytes]) -> None:
@@ -51,7 +57,7 @@ def _receive(fd: int, size: int) -> bytes:
 
 
 def _send(fd: int, reply: bytes) -> None:
-    left = memoryview(HEADER.pack(len(reply)) + reply)
+    left = memoryview(reply)
     while left:
         left = left[os.write(fd, left) :]
 

@@ -53,9 +53,10 @@ class Lanes:
             self._headroom = trio.CapacityLimiter(self.settings.spare_threads)
         return self._headroom
 
-    def attach(self) -> None:
-        """Belong to the Trio program that runs in this thread, unless there is one already. The runtime calls this."""
-        self._pool.attach()
+    def attach(self, owner: trio.lowlevel.TrioToken | None = None) -> None:
+        """Belong to the Trio program `owner`, or the one that runs in this thread, unless there is one already. The
+        runtime calls this."""
+        self._pool.attach(owner)
 
     def bind(self, scope: TaskGroup) -> LaneSet:
         """The lanes for the calls of one scope, which end with it. Costs nothing, may be called again."""

@@ -29,6 +29,7 @@ class RuntimeResources:
         "_budget",
         "_key_capacity",
         "_lanes",
+        "_owner",
         "_target_capacity",
         "_targets",
         "lane_settings",
@@ -50,12 +51,18 @@ class RuntimeResources:
         """The limits of the blocking lanes."""
         self._key_capacity = config.budget_keys
         self._target_capacity = config.metadata_targets
+        self._owner: trio.lowlevel.TrioToken | None = None
         self._budget: Budget | None = None
         self._lanes: Lanes | None = None
         self._targets: MetadataTargets | None = None
 
     def __repr__(self) -> str:
         return f"<RuntimeResources memory={self.memory.bytes} ({self.memory.source})>"
+
+    def attach(self) -> None:
+        """Belong to the Trio program that runs in this thread. The runtime calls this at its opening, so that also a
+        thread may be the first to ask for a lane."""
+        self._owner = trio.lowlevel.current_trio_token()
 
     @property
     def budget(self) -> Budget:
@@ -73,8 +80,8 @@ class RuntimeResources:
             from ._lanes import Lanes
 
             self._lanes = Lanes(self.lane_settings)
-            if trio.lowlevel.in_trio_run():
-                self._lanes.attach()
+            if self._owner is not None:
+                self._lanes.attach(self._owner)
         return self._lanes
 
     @property

@@ -18,6 +18,9 @@ MAX_FRAMES = 64
 # Frames of the machinery above and below every task, which say nothing about it.
 _MACHINERY = (os.path.join("lifecycle", "_group.py"), os.path.join("trio", "_core", "_traps.py"))
 
+# The functions that call the work of a thread: Trio's and a lane's.
+_CALLS_OF_WORK = ("worker_fn", "work")
+
 _LANE_CALL = os.path.join("lifecycle", "_lane_call.py")
 
 
@@ -48,8 +51,13 @@ def task_stack(task: trio.lowlevel.Task | None) -> tuple[str, ...]:
 def thread_frames(ident: int, frames: dict[int, FrameType] | None = None) -> tuple[str, ...]:
     """One line for each frame of a thread, the innermost last; `frames` is what `sys._current_frames()` returned."""
     top = (sys._current_frames() if frames is None else frames).get(ident)  # pyright: ignore[reportPrivateUsage]
-    lines = [_line(frame, lineno) for frame, lineno in traceback.walk_stack(top) if not _is_machinery(frame)]
-    return tuple(reversed(lines[:MAX_FRAMES]))
+    walked = list(traceback.walk_stack(top))
+    found = [(frame, lineno) for frame, lineno in walked if not _is_machinery(frame)]
+    if not found:
+        # The work itself may be the machinery's, such as a wait for an event: show what lies above the call of it.
+        calls = [place for place, (frame, _) in enumerate(walked) if frame.f_code.co_name in _CALLS_OF_WORK]
+        found = walked[: calls[0]] if calls else []
+    return tuple(_line(frame, lineno) for frame, lineno in reversed(found[:MAX_FRAMES]))
 
 
 def _thread_lines(thread_name: str) -> list[str]:

@@ -156,6 +156,12 @@ async def test_all_contexts_share_what_there_is() -> None:
         assert context.resources.targets is leaf.resources.targets
 
 
+async def test_a_thread_may_be_the_first_to_use_a_lane() -> None:
+    async with open_runtime() as context:
+        assert await trio.to_thread.run_sync(lambda: context.lanes.cpu.call_from_thread(lambda: 3)) == 3
+        assert context.lanes.cpu.snapshot().completed == 1
+
+
 # ---------------------------------------------------------------- the end, when a thread still runs
 
 
