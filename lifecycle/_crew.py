@@ -15,22 +15,19 @@ if TYPE_CHECKING:
 class Crew:
     """Made at a group's first task of that kind. One cancel scope for all of them is what makes them cheap."""
 
-    __slots__ = ("_killed", "_nursery", "_waiting", "done", "over")
+    __slots__ = ("_nursery", "_waiting", "done", "over")
 
     def __init__(self) -> None:
         self.done: trio.Event = trio.Event()
         self.over: bool = False
         self._nursery: trio.Nursery | None = None
         self._waiting: list[tuple[Callable[..., Awaitable[object]], tuple[object, ...], str, Context]] = []
-        self._killed = False
 
     async def keep(self) -> None:
         """The companion task: holds the nursery open until `done`."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                if self._killed:
-                    nursery.cancel_scope.cancel()
                 for fn, args, name, context in self._waiting:
                     context.run(nursery.start_soon, fn, *args, name=name)
                 self._waiting.clear()
@@ -48,7 +45,6 @@ class Crew:
             self._waiting.append((fn, args, name, copy_context()))
 
     def kill(self) -> None:
-        """Cancel all of them."""
-        self._killed = True
+        """Cancel all that run. Those that wait for the nursery see for themselves that their group is killed."""
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()

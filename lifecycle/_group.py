@@ -304,12 +304,12 @@ class TaskGroup:
         return True
 
     async def wait_task(self, task: TaskHandle[T], within: float) -> bool:
-        """Wait at most `within` seconds for the end of a task of this group; True if it has ended. False at once for
-        another group's task. A checkpoint."""
+        """Wait at most `within` seconds for the end of a task of this group, 0 or less only looks; True if it has
+        ended. False at once for another group's task. A checkpoint."""
         if task.group is not self:
             await trio.lowlevel.checkpoint()
             return False
-        with trio.move_on_after(within):
+        with trio.CancelScope(deadline=trio.current_time() + within):
             await task.wait()
         return task.ended
 
@@ -523,7 +523,10 @@ class TaskGroup:
 
     def shutdown_now(self, reason: str = "shutdown") -> ShutdownReport:
         """Close the subtree, cancel everything in it, and report at once. Sync: nothing has had a turn to end yet, so
-        what runs is in the report as *leaked*. `shutdown` afterwards waits and gives the report that counts."""
+        what runs is in the report as *leaked*. `shutdown` afterwards waits and gives the report that counts, which is
+        also what this returns once there is one."""
+        if self._report is not None:
+            return self._report
         self.freeze(0.0, reason)
         self.close("kill")
         return self.report(reason)

@@ -6,6 +6,7 @@ request knows: by when, and whether anybody still wants it.
 
 from __future__ import annotations
 
+import logging
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, TypeVarTuple, final
 
@@ -13,6 +14,7 @@ import attrs
 import trio
 
 from ._errors import ContractViolation, ObserverRefused, OperationBound, OperationClosed
+from ._logs import place
 from ._task import StopMode, TaskHandle, TaskKind
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ OperationOutcome = Literal["completed", "cancelled", "deadline_exceeded", "owner
 CONFIRM_WITHIN = 1.0
 """Seconds that a wait with a relative limit adds at most, to see the tasks that it aborted end."""
 
+_log = logging.getLogger("tenure.lifecycle")
+
 
 @attrs.frozen
 class OperationOutcomes:
@@ -41,7 +45,7 @@ class OperationOutcomes:
     deadline_exceeded: int = 0
     """By the operation's deadline."""
     owner_cancelled: int = 0
-    """By the stop of the group that owns the task."""
+    """By the stop of the group that owns the task, or with the whole program around it."""
     panicked: int = 0
     aborted: int = 0
     """Singly, by a wait that ran out, or by the end of a shutdown."""
@@ -109,10 +113,7 @@ class _OperationHandle(TaskHandle[T]):
         outcome, timed_out = super().classify(returned)
         if outcome == "aborted":
             return outcome, timed_out
-        how = self._how()
-        if how == "completed" or how == "aborted":
-            return how, False
-        return "cancelled", False
+        return ("completed" if self._how() == "completed" else "cancelled"), False
 
     def settled(self, outcome: Outcome) -> Outcome:
         state = self._state
@@ -123,7 +124,11 @@ class _OperationHandle(TaskHandle[T]):
             state.idle.set()  # wakes nobody before this task has settled with its group too
             state.idle = None
         if state.observer is not None:
-            state.observer(self.kind, how)
+            try:
+                state.observer(self.kind, how)
+            except Exception:  # the end of this task is still to be counted
+                text = "the observer of the operation (%s) failed at the end of task %s"
+                _log.exception(text, self.kind, self.path, extra=place(self.group.path))
         return outcome
 
     def _how(self) -> OperationOutcome:
@@ -136,7 +141,9 @@ class _OperationHandle(TaskHandle[T]):
             return "cancelled"
         if trio.current_time() >= self._state.deadline:
             return "deadline_exceeded"
-        return "aborted" if self._scope.cancel_called else "completed"
+        if self._scope.cancel_called:
+            return "aborted"
+        return "completed" if self._returned else "owner_cancelled"  # with all around it, from outside the tree
 
 
 @final
@@ -188,7 +195,7 @@ class Operation:
 
     def observe(self, callback: Callable[[TaskKind, OperationOutcome], object]) -> None:
         """Call `callback(kind, outcome)` for each task that ends. Once only, and before the first task is tried:
-        `ObserverRefused` otherwise. The callback runs in the task's last step and must not raise."""
+        `ObserverRefused` otherwise. The callback runs in the task's last step; what it raises is logged only."""
         if self._state.observer is not None or self._state.attempted:
             raise ObserverRefused(self.kind, self._state.observer is not None)
         self._state.observer = callback

@@ -158,7 +158,7 @@ class TaskHandle(GroupTask, Generic[T]):
 
     def cancel(self) -> None:
         """Cancel this task alone. It ends at its next checkpoint, unless it is shielded there; before its first
-        step it never runs. It counts as aborted."""
+        step it never runs. It counts as aborted, also if it returns all the same."""
         if self.outcome is None and not self._scope.cancel_called:
             self._aborted = True
         self._scope.cancel()
@@ -200,11 +200,11 @@ class TaskHandle(GroupTask, Generic[T]):
                 self._returned = True
 
     def classify(self, returned: bool) -> tuple[Outcome, bool]:
+        if self._aborted:
+            return "aborted", False
         if self._returned:
             asked = self._scope.cancel_called or self.group.stop_requested
             return ("cancelled" if asked else "completed"), False
-        if self._aborted:
-            return "aborted", False
         return super().classify(returned=False)
 
     def woken(self) -> None:

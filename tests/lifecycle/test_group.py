@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import tracemalloc
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -18,9 +19,11 @@ from hypothesis import strategies as st
 from lifecycle import (
     GroupClosed,
     GroupPoisoned,
+    Operation,
     Outcomes,
     RuntimeConfig,
     ServiceContext,
+    ShutdownDeadline,
     ShutdownReport,
     TaskGroup,
     TaskHandle,
@@ -97,16 +100,25 @@ async def test_a_cancellable_task_is_cancelled_by_the_request_to_stop_and_not_ab
 async def test_a_task_cancelled_before_its_first_step_never_runs_and_counts_as_aborted() -> None:
     ran: list[str] = []
 
-    async def body() -> None:
+    class Held:
+        pass
+
+    async def body(_: Held) -> None:
         ran.append("ran")
 
     async with runtime() as context:
-        handle = context.group.spawn_service(body)
-        handle.cancel()
-        assert await handle.wait() == "aborted"
-        assert context.group.task_count == 0
+        for spawn in (context.group.spawn, context.group.spawn_service, context.group.spawn_cancellable):
+            held = Held()
+            freed = weakref.ref(held)
+            handle = spawn(body, held)
+            del held
+            handle.cancel()
+            assert freed() is not None
+            assert await handle.wait() == "aborted"
+            assert freed() is None  # what it was given has gone with it
+            assert context.group.task_count == 0
     assert ran == []
-    assert report_of(context).totals() == Outcomes(aborted=1)
+    assert report_of(context).totals() == Outcomes(aborted=3)
     assert report_of(context).is_healthy()
 
 
@@ -202,14 +214,24 @@ async def test_only_what_the_deadline_overtook_counts_as_timed_out(autojump_cloc
 async def test_every_spawn_that_races_a_shutdown_is_either_settled_or_rejected() -> None:
     accepted = rejected = 0
     under_way = trio.Event()
+    operation = Operation()
 
     async def producer(group: TaskGroup, seed: int) -> None:
         nonlocal accepted, rejected
         rng = random.Random(seed)
         for _ in range(1250):
             try:
-                spawn = rng.choice((group.spawn_service, group.spawn_cancellable))
-                spawn(trio.sleep, rng.choice((0, 0, 0.001)))
+                sleep = rng.choice((0, 0, 0.001))
+                style = rng.randrange(6)
+                if style == 0:
+                    group.start_soon(trio.sleep, sleep)
+                elif style == 1:
+                    group.spawn_operation(operation, trio.sleep, sleep)
+                elif style == 2:
+                    group.spawn_draining_operation(operation, trio.sleep, sleep)
+                else:
+                    spawn = rng.choice((group.spawn, group.spawn_service, group.spawn_cancellable))
+                    spawn(trio.sleep, sleep)
                 accepted += 1
                 if accepted == 3000:
                     under_way.set()
@@ -228,6 +250,7 @@ async def test_every_spawn_that_races_a_shutdown_is_either_settled_or_rejected()
         assert part.group.state == "completed"
         assert part.group.task_count == 0
         assert context.group.component_count == 0
+        assert operation.active == 0
     assert accepted + rejected == 10_000
     assert rejected > 0
     assert report.totals().total == accepted
@@ -253,7 +276,7 @@ def test_under_random_spawns_failures_cancels_and_stops_each_accepted_task_is_co
         config = attrs.evolve(DEGRADE, shutdown_within=within)
         async with runtime(config) as context, trio.open_nursery() as nursery:
             contexts = [context]
-            handles: list[TaskHandle] = []
+            handles: list[TaskHandle[None]] = []
             for action, number in program:
                 where = contexts[number % len(contexts)]
                 if action == "child":
@@ -317,12 +340,18 @@ async def test_a_failure_poisons_an_open_group_which_can_still_be_shut_down(
         handle = part.group.spawn_service(fail)
         assert await handle.wait() == "panicked"
         assert part.group.state == "poisoned"
-        with pytest.raises(GroupPoisoned) as caught:
-            part.group.spawn_service(trio.sleep, 0)
-        assert caught.value.cause is handle.exception
-        assert not isinstance(caught.value, GroupClosed)
+        group, operation = part.group, Operation()
+        for spawn in (group.start_soon, group.spawn, group.spawn_service, group.spawn_cancellable):
+            with pytest.raises(GroupPoisoned) as caught:
+                spawn(trio.sleep, 0)
+            assert caught.value.cause is handle.exception
+            assert not isinstance(caught.value, GroupClosed)
+        for submit in (group.spawn_operation, group.spawn_draining_operation):
+            with pytest.raises(GroupPoisoned):
+                submit(operation, trio.sleep, 0)
         report = await part.group.shutdown(1)
         assert part.group.over
+        assert repr(part.group) == "<TaskGroup /part completed, 0 tasks>"
         assert report.totals() == Outcomes(panicked=1)
     (record,) = [record for record in caplog.records if record.exc_info]
     assert "/part/fail" in record.getMessage()
@@ -362,6 +391,7 @@ async def test_a_second_shutdown_returns_the_same_report(autojump_clock: trio.te
         await trio.sleep(30)
         second = await part.group.shutdown(0)
         assert second.to_json() == first.to_json()
+        assert part.group.shutdown_now() is first
 
 
 @pytest.mark.row("runtime:R32")
@@ -602,3 +632,35 @@ async def test_100_000_short_children_leave_no_history() -> None:
     report = report_of(context)
     assert report.totals().total == 10_000
     assert len(list(report.walk())) == 1
+
+
+@pytest.mark.row("runtime:R38")
+async def test_parts_that_were_shut_down_one_by_one_leave_nothing_that_follows_the_deadline() -> None:
+    def deadlines() -> int:
+        gc.collect()
+        return sum(isinstance(thing, ShutdownDeadline) for thing in gc.get_objects())
+
+    async with open_runtime() as context:
+        before = deadlines()
+        for _ in range(100):
+            part = context.component("part")
+            part.group.spawn_cancellable(trio.sleep_forever)
+            await part.group.shutdown(1)
+        del part
+        assert deadlines() == before
+
+
+async def test_the_totals_hold_what_a_report_has_no_lines_for(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_runtime() as context:
+        part = context.component("part")
+        for number in range(600):
+            child = part.component(f"child-{number}")
+            child.group.spawn_cancellable(trio.sleep_forever)
+            child.component("below").group.spawn_service(trio.sleep_forever if number % 2 else child.stopping.wait)
+        report = await part.group.shutdown(10)
+        expected = Outcomes(cancelled=900, aborted=300, timed_out=300)
+        assert report.totals() == expected
+        assert part.group.outcomes == expected
+        assert context.group.outcomes == expected
+        assert report.children_omitted > 0
+        assert len(report.children) < 600

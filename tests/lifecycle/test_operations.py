@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from math import inf, nan
@@ -20,7 +22,9 @@ from lifecycle import (
     OperationClosed,
     OperationEnd,
     OperationOutcomes,
+    Outcomes,
     ServiceContext,
+    TaskDidNotComplete,
     TaskGroup,
     TaskHandle,
     TaskKind,
@@ -88,7 +92,7 @@ COUNTED: dict[tuple[Style, Event], OperationOutcomes] = {
 
 
 @pytest.mark.row("runtime:R41")
-@pytest.mark.parametrize(("style", "event"), MATRIX, ids="-".join)
+@pytest.mark.parametrize(("style", "event"), MATRIX, ids=["-".join(case) for case in MATRIX])
 async def test_each_style_of_spawn_is_ended_by_what_it_should_be(
     style: Style, event: Event, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -108,6 +112,9 @@ async def test_each_style_of_spawn_is_ended_by_what_it_should_be(
         with trio.move_on_after(20):
             await task.wait()
         assert task.outcome == MATRIX[style, event]
+        ended = {task.outcome: 1} if task.outcome is not None else {}
+        # Told and then overtaken by the work deadline: only these have timed out.
+        assert group.outcomes == Outcomes(**ended, timed_out=ended.get("aborted", 0))
         assert operation.outcomes == COUNTED.get((style, event), OperationOutcomes())
         if event == "deadline" and task.outcome is not None:
             assert trio.current_time() - begun == pytest.approx(4)
@@ -147,48 +154,123 @@ async def test_the_deadline_of_the_operation_still_ends_a_draining_task(autojump
     assert operation.outcomes == OperationOutcomes(deadline_exceeded=1)
 
 
+@pytest.mark.row("runtime:R41")
+async def test_in_a_group_that_was_told_to_stop_a_draining_task_still_runs_and_others_do_not() -> None:
+    ran: list[str] = []
+
+    async def run(name: str) -> None:
+        ran.append(name)
+
+    async with open_runtime() as context:
+        group = context.component("part").group
+        group.cancel()
+        operation = Operation()
+        task = group.spawn_operation(operation, run, "operation")
+        draining = group.spawn_draining_operation(operation, run, "draining")
+        assert [await task.wait(), await draining.wait()] == ["cancelled", "completed"]
+    assert ran == ["draining"]
+    assert operation.outcomes == OperationOutcomes(owner_cancelled=1, completed=1)
+
+
+async def test_a_cancel_reaches_those_that_run_when_others_have_ended() -> None:
+    async with open_runtime() as context:
+        group = context.component("part").group
+        operation = Operation()
+        first = group.spawn_operation(operation, forever)
+        second = group.spawn_operation(operation, trio.lowlevel.checkpoint)
+        third = group.spawn_operation(operation, forever)
+        assert await second.wait() == "completed"
+        operation.cancel()
+        assert [await first.wait(), await third.wait()] == ["cancelled", "cancelled"]
+
+
 # ---------------------------------------------------------------- what counts when several things happen at once
 
-TIES: list[tuple[tuple[str, ...], OperationOutcomes]] = [
-    (("completion", "deadline", "cancel", "owner"), OperationOutcomes(owner_cancelled=1)),
-    (("owner", "cancel", "deadline", "completion"), OperationOutcomes(owner_cancelled=1)),
-    (("cancel", "owner"), OperationOutcomes(owner_cancelled=1)),
-    (("completion", "owner"), OperationOutcomes(owner_cancelled=1)),
-    (("completion", "deadline", "cancel"), OperationOutcomes(cancelled=1)),
-    (("deadline", "cancel"), OperationOutcomes(cancelled=1)),
-    (("completion", "cancel"), OperationOutcomes(cancelled=1)),
-    (("completion", "deadline"), OperationOutcomes(deadline_exceeded=1)),
-    (("completion",), OperationOutcomes(completed=1)),
-]
+HOW: dict[str, OperationOutcomes] = {
+    "owner": OperationOutcomes(owner_cancelled=1),
+    "cancel": OperationOutcomes(cancelled=1),
+    "deadline": OperationOutcomes(deadline_exceeded=1),
+    "completion": OperationOutcomes(completed=1),
+}
+"""What each event alone comes to. The first of those that happened at one instant counts."""
+
+SUBSETS = [set_ for length in range(1, 5) for set_ in itertools.combinations(HOW, length)]
+
+
+async def at_one_instant(
+    events: tuple[str, ...], style: Literal["operation", "draining"], clock: trio.testing.MockClock
+) -> OperationOutcomes:
+    async with open_runtime() as context:
+        group = context.component("part").group
+        operation = Operation(trio.current_time() + 1 if "deadline" in events else inf)
+        done = trio.Event()
+        spawn_one = group.spawn_operation if style == "operation" else group.spawn_draining_operation
+        task = spawn_one(operation, done.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        for event in events:  # all of it before the task has a turn
+            if event == "owner":
+                group.cancel()
+            elif event == "cancel":
+                operation.cancel()
+            elif event == "deadline":
+                clock.jump(1)
+            else:
+                done.set()
+        if events == ("owner",) and style == "draining":
+            await trio.testing.wait_all_tasks_blocked()
+            assert task.outcome is None
+            task.cancel()
+        await task.wait()
+        assert group.outcomes.total == operation.outcomes.total == 1
+        assert (group.outcomes.completed == 1) is (operation.outcomes.completed == 1)
+        return operation.outcomes
 
 
 @pytest.mark.row("runtime:R42")
-@pytest.mark.parametrize(("events", "counted"), TIES, ids=["-".join(events) for events, _ in TIES])
-async def test_at_one_instant_the_owner_counts_before_the_operation_before_its_deadline_before_the_task(
-    events: tuple[str, ...], counted: OperationOutcomes
+@pytest.mark.parametrize("events", SUBSETS, ids="-".join)
+def test_at_one_instant_the_owner_counts_before_the_operation_before_its_deadline_before_the_task(
+    events: tuple[str, ...],
 ) -> None:
-    trio_clock = trio.testing.MockClock()
+    for order in itertools.permutations(events):
+        clock = trio.testing.MockClock()
+        assert trio.run(at_one_instant, order, "operation", clock, clock=clock) == HOW[events[0]]
 
-    async def main() -> None:
+
+@pytest.mark.parametrize("events", SUBSETS, ids="-".join)
+def test_for_a_draining_task_the_stop_of_its_owner_never_counts(events: tuple[str, ...]) -> None:
+    others = [event for event in events if event != "owner"]
+    expected = HOW[others[0]] if others else OperationOutcomes(aborted=1)
+    for order in itertools.permutations(events):
+        clock = trio.testing.MockClock()
+        assert trio.run(at_one_instant, order, "draining", clock, clock=clock) == expected
+
+
+@pytest.mark.parametrize("first", ["cancel", "abort"])
+async def test_an_abort_of_one_task_counts_if_it_came_first(first: str) -> None:
+    async with open_runtime() as context:
+        group = context.component("part").group
+        operation = Operation()
+        task = group.spawn_operation(operation, forever)
+        for call in (operation.cancel, task.cancel) if first == "cancel" else (task.cancel, operation.cancel):
+            call()
+        assert await task.wait() == ("aborted" if first == "abort" else "cancelled")
+    assert operation.outcomes == OperationOutcomes(**{"aborted" if first == "abort" else "cancelled": 1})
+
+
+@pytest.mark.row("runtime:R46")
+@pytest.mark.parametrize("style", ["operation", "draining"])
+async def test_a_task_that_is_cancelled_with_its_host_has_not_completed(
+    style: Literal["operation", "draining"], autojump_clock: trio.testing.MockClock
+) -> None:
+    operation, tasks = Operation(), list[TaskHandle[None]]()
+    with trio.move_on_after(1):
         async with open_runtime() as context:
-            group = context.component("part").group
-            operation = Operation(trio.current_time() + 1 if "deadline" in events else inf)
-            done = trio.Event()
-            task = group.spawn_operation(operation, done.wait)
-            await trio.testing.wait_all_tasks_blocked()
-            for event in events:  # all of it before the task has a turn
-                if event == "owner":
-                    group.cancel()
-                elif event == "cancel":
-                    operation.cancel()
-                elif event == "deadline":
-                    trio_clock.jump(1)
-                else:
-                    done.set()
-            await task.wait()
-            assert operation.outcomes == counted
-
-    await trio.to_thread.run_sync(lambda: trio.run(main, clock=trio_clock))
+            tasks.append(spawn(context.component("part").group, style, operation))
+            await trio.sleep_forever()
+    assert operation.outcomes == OperationOutcomes(owner_cancelled=1)
+    assert tasks[0].outcome == "cancelled"
+    with pytest.raises(TaskDidNotComplete):
+        await tasks[0].join()
 
 
 # ---------------------------------------------------------------- one owner, one gate
@@ -366,6 +448,53 @@ async def test_a_task_that_ends_in_its_first_step_or_raises_is_counted_once() ->
             assert group.outcomes.panicked == 1
 
 
+async def test_an_observer_that_fails_is_logged_and_the_task_has_ended_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def observe(kind: TaskKind, outcome: str) -> None:
+        raise RuntimeError("planted")
+
+    async with open_runtime() as context:
+        group = context.component("part").group
+        operation = Operation()
+        operation.observe(observe)
+        task = group.spawn_operation(operation, trio.lowlevel.checkpoint)
+        assert await operation.wait(group, 60)
+        assert await task.wait() == "completed"
+        assert (group.state, group.task_count) == ("open", 0)
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "/part/checkpoint" in record.getMessage()
+
+
+@pytest.mark.row("runtime:R50")
+async def test_every_kind_of_wait_returns_after_the_records_have_gone() -> None:
+    async with open_runtime() as context:
+        group = context.component("part").group
+        later = trio.current_time() + 60
+
+        def begin(body: Callable[[], Awaitable[None]]) -> tuple[Operation, list[TaskHandle[None]]]:
+            operation = Operation()
+            return operation, [group.spawn_operation(operation, body) for _ in range(3)]
+
+        async def after(operation: Operation, tasks: list[TaskHandle[None]], wait: Awaitable[object]) -> object:
+            result = await wait
+            assert not any(group.contains(task) for task in tasks)
+            assert (operation.active, operation.outcomes.total, group.task_count) == (0, 3, 0)
+            return result
+
+        one, tasks = begin(trio.lowlevel.checkpoint)
+        assert await after(one, tasks, one.wait(group, 60)) is True
+        two, tasks = begin(trio.lowlevel.checkpoint)
+        assert await after(two, tasks, two.wait_until(group, later)) is True
+        three, tasks = begin(forever)
+        assert await after(three, tasks, three.cancel_and_wait(group, 60)) is True
+        four, tasks = begin(forever)
+        assert await after(four, tasks, four.cancel_and_wait_until(group, later)) is True
+        five, tasks = begin(forever)
+        now = trio.current_time()
+        assert await after(five, tasks, five.close_and_wait(group, now, later)) == OperationEnd("abort_confirmed")
+
+
 @pytest.mark.row("runtime:R50")
 async def test_whoever_a_wait_has_released_finds_no_record_of_the_operation() -> None:
     async with open_runtime() as context:
@@ -419,6 +548,25 @@ async def test_a_wait_is_for_what_is_accepted_meanwhile_too(autojump_clock: trio
         assert await operation.wait(group, 10)
         assert trio.current_time() - begun == pytest.approx(2.5)
         assert operation.outcomes == OperationOutcomes(completed=2)
+
+
+@pytest.mark.row("runtime:R47")
+async def test_a_wait_is_not_over_when_the_end_of_one_task_starts_another(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_runtime() as context:
+        group = await in_group(context)
+        operation = Operation()
+
+        def observe(kind: TaskKind, outcome: str) -> None:
+            if operation.outcomes.total < 3:
+                group.spawn_operation(operation, trio.sleep, 1)
+
+        operation.observe(observe)
+        group.spawn_operation(operation, trio.sleep, 1)
+        assert await operation.wait(group, 60)
+        assert operation.outcomes == OperationOutcomes(completed=3)
+        assert trio.current_time() == 3
 
 
 async def test_a_wait_for_nothing_is_true_at_once() -> None:
@@ -540,3 +688,10 @@ async def test_one_observer_and_before_the_first_submission() -> None:
             group.spawn_operation(tried, forever)
         with pytest.raises(ObserverRefused):
             tried.with_kind("worker").observe(print)
+
+        closed, refused = context.component("closed").group, Operation()
+        closed.close()
+        with pytest.raises(GroupClosed):
+            closed.spawn_operation(refused, forever)
+        with pytest.raises(ObserverRefused):
+            refused.observe(print)

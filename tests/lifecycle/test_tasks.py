@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from contextvars import ContextVar
 
 import pytest
@@ -12,6 +13,7 @@ import trio.testing
 from lifecycle import (
     GroupClosed,
     GroupPoisoned,
+    Operation,
     Outcomes,
     RuntimeConfig,
     RuntimeHandle,
@@ -45,6 +47,11 @@ async def fail() -> None:
 async def answer(value: int) -> int:
     await trio.lowlevel.checkpoint()
     return value
+
+
+def alive(kind: type) -> int:
+    gc.collect()
+    return sum(isinstance(thing, kind) for thing in gc.get_objects())
 
 
 # ---------------------------------------------------------------- contexts
@@ -97,6 +104,18 @@ async def test_a_spawner_cannot_end_what_others_started_and_shows_no_way_to_the_
         assert part.group.state == "open"
         mine = spawner.spawn_service(answer, 3)
         assert await mine.join() == 3
+        assert (mine.name, mine.path, mine.outcome) == ("answer", "/part/answer", "completed")
+        operation = Operation()
+        own = [
+            spawner.spawn(forever, name="own"),
+            spawner.spawn_cancellable(forever),
+            spawner.spawn_operation(operation, forever),
+        ]
+        assert [record.path for record in part.group.records()][1:] == [task.path for task in own]
+        own[0].cancel()
+        operation.cancel()
+        assert [await own[0].wait(), await own[2].wait()] == ["aborted", "cancelled"]
+        assert (own[1].outcome, other.outcome) == (None, None)
         shown = {name for kind in (TaskSpawner, SpawnedTask, StopToken) for name in dir(kind) if name[0] != "_"}
         assert shown == {
             "cancel",
@@ -119,8 +138,11 @@ async def test_a_spawner_cannot_end_what_others_started_and_shows_no_way_to_the_
         assert spawner.token().is_set()
         assert await other.wait() == "cancelled"
         part.group.close()
+        for start in (spawner.spawn, spawner.spawn_service, spawner.spawn_cancellable):
+            with pytest.raises(GroupClosed):
+                start(forever)
         with pytest.raises(GroupClosed):
-            spawner.spawn(forever)
+            spawner.spawn_operation(Operation(), forever)
 
 
 async def test_a_token_that_nobody_holds_is_forgotten() -> None:
@@ -130,8 +152,13 @@ async def test_a_token_that_nobody_holds_is_forgotten() -> None:
         take_back = group.at_stop(lambda: called.append(1))
         group.at_stop(lambda: called.append(2))
         take_back()
+        spawner = context.component("other").spawner
+        before = alive(trio.Event)
+        kept = [spawner.token() for _ in range(10)]
         for _ in range(1000):
-            context.component("other").spawner.token()
+            spawner.token()
+        assert alive(trio.Event) <= before + 10
+        assert not any(token.is_set() for token in kept)
         group.cancel()
         assert called == [2]
         group.at_stop(lambda: called.append(3))  # told already: at once
@@ -215,8 +242,9 @@ async def test_the_record_of_a_task_is_kept_while_it_cleans_up(autojump_clock: t
         assert group.abort(task)
         await trio.testing.wait_all_tasks_blocked()
         assert group.contains(task)
-        assert not await group.wait_task(task, 0)
-        assert not await group.abort_and_wait(task, 0)
+        for within in (0, -1):
+            assert not await group.wait_task(task, within)
+            assert not await group.abort_and_wait(task, within)
         now = group.shutdown_now()
         assert now.totals() == Outcomes(leaked=1, timed_out=1)
         assert [left.path for left in now.remaining] == ["/part/cleans_up"]
@@ -305,14 +333,21 @@ async def test_whoever_is_woken_by_the_stop_finds_the_group_closed() -> None:
             await context.stopping.wait()
             seen.append(context.group.state)
 
+        async def cancelled(context: ServiceContext) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                seen.append(context.group.state)
+
         part.group.spawn_service(service, part)
         below.group.spawn_service(service, below)
+        below.group.spawn_cancellable(cancelled, below)
         await trio.testing.wait_all_tasks_blocked()
         part.group.close()
         states.append(part.group.state)
         await part.group.wait_over()
         states.append(part.group.state)
-    assert seen == ["closed", "closed"]
+    assert seen == ["closed"] * 3
     assert states == ["open", "closing", "closing", "closed", "completed"]
 
 
@@ -343,6 +378,7 @@ def test_a_blocking_call_anywhere_below_makes_a_report_unhealthy() -> None:
 async def test_a_tree_4096_levels_deep_is_cancelled_reported_and_shut_down(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
+    before = alive(TaskGroup)
     async with open_runtime(RuntimeConfig(signals=False, shutdown_within=60)) as context:
         top = deep = context.component("top")
         tasks = [top.group.spawn_service(deep.stopping.wait)]
@@ -361,6 +397,14 @@ async def test_a_tree_4096_levels_deep_is_cancelled_reported_and_shut_down(
         report = await top.group.shutdown(30)
         assert report.is_healthy()
         assert report.totals().total == 4
+        later = context.component("later")
+        for _ in range(4096):
+            later = later.component("level")
+        snapshot = context.diagnostics()
+        assert snapshot.to_json()
+    assert later.group.state == "completed"
+    del context, top, deep, later, tasks, report, snapshot  # the chain goes link by link, without a recursion
+    assert alive(TaskGroup) <= before
 
 
 # ---------------------------------------------------------------- tasks without a handle
@@ -389,16 +433,24 @@ async def test_tasks_without_a_handle_are_counted_and_gated_like_others() -> Non
         await group.wait_over()
 
 
-async def test_a_failure_of_a_task_without_a_handle_poisons() -> None:
+async def test_a_failure_of_a_task_without_a_handle_poisons_and_others_go_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     with pytest.raises(ExceptionGroup) as left:
         async with open_runtime(DEGRADE) as context:
             group = context.component("part").group
             group.start_soon(forever)
-            group.start_soon(fail)
+            group.start_soon(fail)  # both before there is a nursery
+            group.start_soon(trio.sleep, 3, name="sleeps")
             await trio.testing.wait_all_tasks_blocked()
+            assert group.state == "poisoned"
+            assert [record.name for record in group.records()] == ["forever", "sleeps"]
             with pytest.raises(GroupPoisoned):
                 group.start_soon(forever)
+            await trio.sleep(4)
+            assert group.outcomes == Outcomes(completed=1, panicked=1)
     assert [str(error) for error in left.value.exceptions] == ["planted"]
+    assert context.group.outcomes == Outcomes(completed=1, panicked=1, aborted=1, timed_out=1)
 
 
 async def test_tasks_without_a_handle_end_at_the_work_deadline_and_deaf_ones_are_in_the_report(
@@ -462,12 +514,156 @@ async def test_a_task_without_a_handle_has_the_context_of_its_spawner() -> None:
 
 
 async def test_a_cancellation_of_the_host_ends_them_and_later_ones_are_still_followed() -> None:
-    with trio.move_on_after(0.01):
+    runs: list[int] = []
+
+    async def run() -> None:
+        runs.append(1)
+        await trio.sleep_forever()
+
+    with trio.CancelScope() as host:
         async with open_runtime() as context:
             group = context.component("part").group
-            group.start_soon(forever)
-            await trio.sleep_forever()
+            group.start_soon(run)
+            await trio.testing.wait_all_tasks_blocked()
+            host.cancel()
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.testing.wait_all_tasks_blocked()
+                    assert (group.state, group.task_count) == ("open", 0)
+                    group.start_soon(run)  # its nursery has ended with the host
+                    await trio.testing.wait_all_tasks_blocked()
+                    assert group.task_count == 0
     report = context.runtime.report
     assert report is not None
-    assert report.totals().cancelled == 1
-    assert report.is_healthy()
+    assert report.totals() == Outcomes(cancelled=2)
+    assert len(runs) == 2
+
+
+async def test_an_error_beside_the_cancellation_of_the_host_is_a_panic(autojump_clock: trio.testing.MockClock) -> None:
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(forever)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError("planted")
+
+    with pytest.RaisesGroup(pytest.RaisesGroup(ValueError)), trio.move_on_after(1):
+        async with open_runtime() as context:
+            context.component("part").group.start_soon(run)
+            await trio.sleep_forever()
+    assert context.group.outcomes == Outcomes(panicked=1)
+
+
+async def test_a_clean_up_that_fails_after_the_deadline_is_a_panic(autojump_clock: trio.testing.MockClock) -> None:
+    async def run() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("planted")
+
+    with pytest.RaisesGroup(ValueError):
+        async with open_runtime() as context:
+            group = context.component("part").group
+            group.start_soon(run)
+            group.start_soon(forever)
+            await trio.testing.wait_all_tasks_blocked()
+            report = await group.shutdown(10)
+            assert report.totals() == Outcomes(panicked=1, aborted=1, timed_out=1)
+            assert group.state == "completed"  # it was closed before: no poison
+
+
+async def test_an_exit_from_a_task_without_a_handle_leaves_and_everything_is_accounted_for() -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        async with open_runtime() as context:
+            part = context.component("part")
+            part.group.start_soon(forever)
+            part.group.start_soon(leave)
+            await trio.sleep_forever()
+    assert context.group.outcomes.total == 2
+    assert (part.group.state, part.group.task_count) == ("completed", 0)
+
+
+@pytest.mark.parametrize("levels", [99, 100, 101, 150])
+async def test_tasks_without_a_handle_are_the_same_where_nurseries_no_longer_nest(
+    levels: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    place: ContextVar[str] = ContextVar("place", default="nowhere")
+    seen: list[str] = []
+
+    async def look() -> None:
+        seen.append(place.get())
+
+    with pytest.RaisesGroup(ValueError):
+        async with open_runtime(DEGRADE) as context:
+            deep = context
+            for _ in range(levels):
+                deep = deep.component("level")
+            group = deep.group
+            assert group.level == levels
+            for where in ("first", "second"):
+                place.set(where)
+                group.start_soon(look)
+            await trio.testing.wait_all_tasks_blocked()
+            place.set("third")
+            group.start_soon(look)
+            group.start_soon(forever)
+            group.start_soon(deaf, 60, name="deaf")
+            group.start_soon(group.stopping.wait)
+            await trio.testing.wait_all_tasks_blocked()
+            assert sorted(seen) == ["first", "second", "third"]
+            group.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            assert group.outcomes == Outcomes(completed=3, cancelled=1)
+            group.start_soon(fail)
+            await trio.testing.wait_all_tasks_blocked()
+            assert group.state == "poisoned"
+            report = await group.shutdown(10)
+            assert report.totals() == Outcomes(completed=3, cancelled=1, panicked=1, aborted=1, leaked=1, timed_out=2)
+            assert [left.path.rsplit("/", 1)[-1] for left in report.still_running()] == ["deaf"]
+            await trio.sleep(60)
+
+
+async def test_a_kill_reaches_tasks_whose_nursery_is_not_open_yet_at_every_level() -> None:
+    ran: list[int] = []
+
+    async def run() -> None:
+        ran.append(1)
+
+    async with open_runtime() as context:
+        deep, parts = context, list[ServiceContext]()
+        for _ in range(105):
+            deep = deep.component("level")
+            deep.group.start_soon(run)
+            parts.append(deep)
+        parts[0].group.close("kill")
+        await parts[0].group.wait_over()
+        assert ran == []
+        assert context.group.outcomes == Outcomes(cancelled=105)
+
+
+async def test_tasks_with_and_without_a_handle_share_a_group() -> None:
+    async with open_runtime() as context:
+        group = context.component("part").group
+        handle = group.spawn(forever)
+        group.start_soon(forever, kind="scheduled_run")
+        assert [(record.name, record.kind) for record in group.records()] == [
+            ("forever", "worker"),
+            ("forever", "scheduled_run"),
+        ]
+        soon = list(group.records())[1]
+        assert group.contains(soon)
+        assert soon.started_at is not None
+        await trio.testing.wait_all_tasks_blocked()
+        handle.cancel()
+        assert await handle.wait() == "aborted"
+        assert group.contains(soon)
+        group.close("kill")
+        await group.wait_over()
+        assert not group.contains(soon)
+        assert group.outcomes == Outcomes(aborted=1, cancelled=1)

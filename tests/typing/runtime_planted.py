@@ -9,7 +9,7 @@ from lifecycle import BudgetedQueue, FixedRate, Operation, RuntimeConfig, Schedu
 from tests.typing.runtime_surface import count, measure
 
 if TYPE_CHECKING:
-    from lifecycle import Budget, ServiceContext
+    from lifecycle import Budget, ServiceContext, TaskHandle
 
 
 async def tasks(context: ServiceContext) -> None:
@@ -21,7 +21,24 @@ async def tasks(context: ServiceContext) -> None:
     text: str = await group.spawn(count, 1, "x").join()  # BAD: it returns a float
     group.spawn_operation(5.0, count, 1, "x")  # BAD: no operation
     Operation("soon")  # BAD
-    print(text)
+    wrong: TaskHandle[str] = group.spawn(count, 1, "x")  # BAD
+    narrow: TaskHandle[float] = context.spawner.spawn(count, 1, "x")  # BAD: no way to the group
+    name: str = await context.spawner.spawn_cancellable(count, 1, "x").join()  # BAD
+    await group.wait_task("count", 1)  # BAD: no task
+    await group.start_soon(count, 1, "x").join()  # BAD: it has no handle
+    context.spawner.close()  # BAD: no right to that
+    print(text, wrong, narrow, name)
+
+
+async def operations(context: ServiceContext, operation: Operation) -> None:
+    context.group.spawn_draining_operation(operation, count, "x", 1)  # BAD
+    context.spawner.spawn_operation(operation, count)  # BAD
+    await operation.wait(1.0)  # BAD: whose
+    await operation.close_and_wait(context, 1.0, 2.0)  # BAD: a context, not a group
+    operation.observe(lambda outcome: None)  # BAD: the kind comes first
+    operation.with_kind("hobby")  # BAD
+    if (await operation.close_and_wait(context.group, 1.0, 2.0)).status == "aborted":  # BAD: no such status
+        operation.cancel()
 
 
 async def lanes(context: ServiceContext) -> None:

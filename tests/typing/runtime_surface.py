@@ -16,6 +16,8 @@ from lifecycle import (
     MetadataWriter,
     Operation,
     OperationEnd,
+    OperationOutcome,
+    Outcome,
     Permit,
     Rejected,
     RuntimeConfig,
@@ -23,8 +25,10 @@ from lifecycle import (
     ServiceContext,
     ShutdownReport,
     SpawnedTask,
+    StopToken,
     TargetConflict,
     TaskHandle,
+    TaskKind,
     bounded_catch_up,
 )
 
@@ -50,6 +54,18 @@ async def tasks(context: ServiceContext) -> None:
     assert_type(await operation.close_and_wait(group, 1.0, 2.0), OperationEnd)
     assert_type(await group.shutdown(1.0), ShutdownReport)
     group.start_soon(count, 1, "x", kind="worker")
+    assert_type(await handle.wait(), Outcome)
+    assert_type(group.abort(handle), bool)
+    assert_type(await group.abort_and_wait(handle, within=1), bool)
+    assert_type(context.spawner.spawn_operation(operation, count, 1, "x"), SpawnedTask[float])
+    assert_type(await context.spawner.spawn(count, 1, "x").join(), float)
+    assert_type(context.spawner.token(), StopToken)
+    operation.with_kind("worker").observe(heard)
+    assert_type(await operation.cancel_and_wait(group, within=1), bool)
+
+
+def heard(kind: TaskKind, outcome: OperationOutcome) -> None:
+    print(kind, outcome == "owner_cancelled")
 
 
 async def lanes(context: ServiceContext) -> None:
