@@ -139,7 +139,7 @@ class Conductor:
         self._failures: list[Exception] = []
         self._failed_paths: list[str] = []
         self._failed = 0
-        self.tree.deadline.subscribe(self._requested.set)
+        self.tree.deadline.subscribe(self._deadline_moved)
 
     # -- requests
 
@@ -158,6 +158,11 @@ class Conductor:
         self._requested.set()
         self.root.close("drain")
         return first
+
+    def _deadline_moved(self) -> None:
+        # A bound that was set before anybody has asked for the end is no request.
+        if self.tree.deadline.frozen:
+            self._requested.set()
 
     def _drain_by_signal(self) -> None:
         self.request_shutdown("signal")

@@ -94,6 +94,7 @@ class Call(LaneTicket, Generic[T]):
         "detail",
         "id",
         "kind",
+        "leased",
         "name",
         "over",
         "pool",
@@ -139,6 +140,8 @@ class Call(LaneTicket, Generic[T]):
         """Set by the thread itself, so that it is true even when there is no program left to tell."""
         self.over: bool = False
         """Whether slot and record have been given back."""
+        self.leased: bool = False
+        """Whether a drain lease stands behind it, which the stop of its scope does not touch."""
         self.refused: bool = False
         """Whether its scope closed while it waited for a slot."""
         self.task: trio.lowlevel.Task | None = None

@@ -44,7 +44,7 @@ class IsolatedLane(Lane):
         super().__init__(pool, pool.boards[0], scope)
         if trio.lowlevel.in_trio_run():
             pool.attach()
-        scope.at_stop(pool.stop)
+        scope.at_stop(pool.scope_stopped)
 
     @property
     def pool(self) -> LanePool:

@@ -58,7 +58,18 @@ class LaneBoard:
 class LanePool:
     """Several lanes over one capacity. All of it is for the loop of one Trio program, `owner`."""
 
-    __slots__ = ("_changed", "_last_id", "admission", "boards", "calls", "managed", "name", "owner", "stopped")
+    __slots__ = (
+        "_changed",
+        "_last_id",
+        "admission",
+        "boards",
+        "calls",
+        "managed",
+        "name",
+        "open_to_leases",
+        "owner",
+        "stopped",
+    )
 
     def __init__(self, name: str, capacity: int, lanes: Sequence[tuple[str, LanePolicy]], managed: bool) -> None:
         self.name: str = name
@@ -71,6 +82,7 @@ class LanePool:
         )
         self.calls: dict[Call[object], None] = {}
         self.stopped: bool = False
+        self.open_to_leases: bool = True
         self.owner: trio.lowlevel.TrioToken | None = None
         self._changed: trio.Event | None = None
         self._last_id = 0
@@ -129,13 +141,14 @@ class LanePool:
     def enter(self, call: Call[T], scope: TaskGroup | None, plan: CallPlan) -> bool:
         """Take in a call: True if it holds a slot at once, False if it has to wait for one. Raises `LaneFull`,
         `LaneClosed` or `LaneQueueTimedOut`."""
-        if self.stopped or (scope is not None and scope.stop_requested):
+        if self._is_closed_to(scope):
             call.board.rejected += 1
             raise self._closed(call, scope)
         if call.called_at >= plan.deadline:
             call.board.rejected += 1
             raise self._too_late(call, by_deadline=True)
-        place = self.admission.offer(call, call.called_at, overflow=scope is None)
+        call.leased = scope is None
+        place = self.admission.offer(call, call.called_at, overflow=call.leased)
         if place == "outside":
             call.board.rejected += 1
             raise LaneFull(call.board.name, call.name, call.board.policy.max_queue)
@@ -174,7 +187,7 @@ class LanePool:
 
     def _check_granted(self, call: Call[T], scope: TaskGroup | None) -> None:
         """The scope may have stopped between the grant and the turn of the task."""
-        if call.refused or self.stopped or (scope is not None and scope.stop_requested):
+        if call.refused or self._is_closed_to(scope):
             self.let_go(call)
             raise self._closed(call, scope)
 
@@ -224,9 +237,23 @@ class LanePool:
 
     # -- the end
 
+    def _is_closed_to(self, scope: TaskGroup | None) -> bool:
+        """Whether calls of this scope are refused; without one they are those of a drain lease."""
+        if scope is None:
+            return not self.open_to_leases
+        return self.stopped or scope.stop_requested
+
+    def scope_stopped(self) -> None:
+        """The scope that an isolated lane was made for has stopped: only its leases are good for more."""
+        self.stopped = True
+        for call in tuple(self.calls):
+            if not call.leased:
+                self.refuse(call)
+
     def stop(self) -> None:
         """Take no more calls, and end the waits of those that have no slot. Closures that run go on. Sync."""
         self.stopped = True
+        self.open_to_leases = False
         for call in tuple(self.calls):
             self.refuse(call)
 

@@ -118,7 +118,7 @@ async def test_every_section_says_what_it_covers_and_one_that_was_not_measured_i
             "lanes": "process",
             "budgets": "process",
             "schedules": "subtree",
-            "metadata": scopes["metadata"],
+            "metadata": "process",
             "targets": "process",
             "service": "process",
         }

@@ -439,6 +439,23 @@ async def test_a_drain_lease_ends_at_its_deadline_which_only_moves_earlier_and_a
         assert lease.left == 2
 
 
+@pytest.mark.row("runtime:R85")
+@pytest.mark.row("runtime:R87")
+async def test_a_drain_lease_of_an_isolated_lane_outlives_the_stop_of_its_scope_but_not_the_lanes_own_end() -> None:
+    async with lanes(Gates(), settings()) as (context, _):
+        part = context.component("part")
+        lane = part.lanes.isolated("own", ONE)
+        lease = lane.drain_lease(inf, 3)
+        part.group.cancel()
+        with pytest.raises(LaneClosed):
+            await lane.run(lambda: 0)
+        assert await lease.run(lambda: 1) == 1
+        lane.stop_admission()
+        with pytest.raises(LaneClosed):
+            await lease.run(lambda: 2)
+        assert lease.left == 2
+
+
 @pytest.mark.row("runtime:R86")
 async def test_a_call_from_another_thread_or_program_runs_on_its_owner_and_never_after_that_has_ended() -> None:
     gates = Gates()

@@ -169,6 +169,7 @@ def one_slot(timeout: float) -> LaneSettings:
     return LaneSettings.uniform(LanePolicy(max_concurrency=1, task_timeout=timeout), 3)
 
 
+@pytest.mark.row("runtime:R79")
 async def test_a_shutdown_waits_for_closures_that_nobody_waits_for_any_more() -> None:
     gate, began = threading.Event(), threading.Event()
     reports: list[ShutdownReport] = []
@@ -193,6 +194,7 @@ async def test_a_shutdown_waits_for_closures_that_nobody_waits_for_any_more() ->
     assert report.blocking_still_running == 0
 
 
+@pytest.mark.row("runtime:R79")
 async def test_a_closure_that_outlives_the_deadline_is_in_the_report_with_its_stack() -> None:
     gate = threading.Event()
     reports: list[ShutdownReport] = []

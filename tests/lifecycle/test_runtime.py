@@ -48,6 +48,21 @@ def report_at(exc: BaseException) -> ShutdownReport:
     return report
 
 
+async def test_a_bound_that_is_set_before_anybody_asks_for_the_end_is_no_request(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_runtime(QUIET) as context:
+        begun = trio.current_time()
+        context.runtime.deadline.tighten(begun + 60, begun + 120)
+        await trio.sleep(1)
+        assert context.runtime.ready
+        assert not context.stopping.is_set()
+        context.group.spawn_cancellable(trio.sleep_forever)
+        context.runtime.request_shutdown("asked", within=1000)
+        assert (context.deadline.reason, context.deadline.end) == ("asked", begun + 120)
+    assert report_of(context).reason == "asked"
+
+
 async def until_stopping(context: ServiceContext) -> None:
     await context.stopping.wait()
 
