@@ -254,6 +254,13 @@ class Conductor:
     # -- the way to the end
 
     async def _conduct(self) -> None:
+        try:
+            await self._to_the_end()
+        finally:
+            # Also when an exit or an interrupt comes up in here, from the report sink say: the block waits for it.
+            self._ended.set()
+
+    async def _to_the_end(self) -> None:
         deadline = self.tree.deadline
         with trio.CancelScope(shield=True):
             await self._requested.wait()
@@ -267,10 +274,11 @@ class Conductor:
             await self._wait_until(lambda: deadline.end, self._all_over)
             await last_turns(lambda: not self._running())
             self.report = self._make_report()
-            publish(self.report, self.config.report_sink)
-            if self._running():
-                await self._overrun(self.report)
-            self._ended.set()
+            try:
+                publish(self.report, self.config.report_sink)
+            finally:
+                if self._running():
+                    await self._overrun(self.report)  # noqa: ASYNC102 (all of this is shielded, and may take long)
 
     async def _wait_until(self, limit: Callable[[], float], wait: Callable[[], Awaitable[None]]) -> None:
         """Wait, at most until `limit()`, which may move earlier meanwhile."""

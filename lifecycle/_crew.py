@@ -25,17 +25,18 @@ class Crew:
 
     async def keep(self) -> None:
         """The companion task: holds the nursery open until `done`."""
-        try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                for fn, args, name, context in self._waiting:
-                    context.run(nursery.start_soon, fn, *args, name=name)
-                self._waiting.clear()
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for fn, args, name, context in self._waiting:
+                context.run(nursery.start_soon, fn, *args, name=name)
+            self._waiting.clear()
+            try:
                 await self.done.wait()
-        finally:
-            # Also when the host cancels everything: who comes later needs another crew.
-            self._nursery = None
-            self.over = True
+            finally:
+                # Also when the host cancels everything. From here on the nursery closes with its last task: who comes
+                # later needs another crew.
+                self._nursery = None
+                self.over = True
 
     def start(self, fn: Callable[..., Awaitable[object]], args: tuple[object, ...], name: str) -> None:
         """Start a task, or keep it until the nursery is there."""

@@ -348,13 +348,17 @@ class TaskGroup:
         try:
             async with trio.open_nursery() as nursery:
                 self.open_with(nursery)
-                self._maybe_over()
-                await done.wait()
+                try:
+                    self._maybe_over()
+                    await done.wait()
+                finally:
+                    # From here on the nursery closes with its last task. Who comes later needs another one.
+                    self._nursery = None
         finally:
             # Also when the host cancels everything, or a task lets an exit through: the group must still end.
-            self._nursery = None
-            self._companion = None
-            self._maybe_over()
+            if self._companion is done:
+                self._companion = None
+                self._maybe_over()
 
     def open_with(self, nursery: trio.Nursery) -> None:
         """Take `nursery` as the group's own and start what has been waiting for it."""
@@ -489,8 +493,11 @@ class TaskGroup:
             if self._stopping is not None:
                 self._stopping.set()
             callbacks, self._at_stop = self._at_stop, None
-            for callback in tuple((callbacks or {}).values()):
-                callback()
+            if callbacks is not None:
+                for token in list(callbacks):
+                    callback = callbacks.pop(token, None)  # one may have taken back another
+                    if callback is not None:
+                        callback()
 
     async def wait_over(self) -> None:
         """Wait until the group is over. A checkpoint; cancelling it cancels only the wait."""

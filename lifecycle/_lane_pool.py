@@ -68,6 +68,7 @@ class LanePool:
         "name",
         "open_to_leases",
         "owner",
+        "registry",
         "stopped",
     )
 
@@ -84,6 +85,8 @@ class LanePool:
         self.stopped: bool = False
         self.open_to_leases: bool = True
         self.owner: trio.lowlevel.TrioToken | None = None
+        self.registry: dict[LanePool, None] | None = None
+        """Where a runtime looks for what runs. A stopped pool is dropped there; a lease's call puts it back."""
         self._changed: trio.Event | None = None
         self._last_id = 0
 
@@ -153,6 +156,8 @@ class LanePool:
             call.board.rejected += 1
             raise LaneFull(call.board.name, call.name, call.board.policy.max_queue)
         self.calls[call] = None  # type: ignore[index]
+        if self.registry is not None:
+            self.registry[self] = None
         if place == "holding":
             call.board.unqueued += 1
             return True

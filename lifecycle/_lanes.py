@@ -123,6 +123,7 @@ class Lanes:
         scope.check_open()
         lane = IsolatedLane(policy, scope, name)
         self._isolated[lane.pool] = None
+        lane.pool.registry = self._isolated
         return lane
 
     def processes(self, scope: TaskGroup, name: str, policy: LanePolicy, max_bytes: int) -> ProcessLane:
@@ -130,6 +131,7 @@ class Lanes:
         scope.check_open()
         lane = ProcessLane(policy, scope, name, max_bytes)
         self._isolated[lane.pool] = None
+        lane.pool.registry = self._isolated
         return lane
 
     def start_thread(

@@ -19,6 +19,7 @@ from ._metadata_reading import begin_clearing, begin_load, clear, end_read, load
 from ._metadata_store import FileStore
 from ._metadata_types import FailedBeforeCommit, MetadataSettings, MetadataShutdown
 from ._metadata_view import resources, snapshot
+from ._task import WatchedTask
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ._metadata_store import MetadataStore
     from ._metadata_targets import MetadataTargets
     from ._metadata_types import LoadedMetadata, MetadataSnapshot, MetadataWrite, Retirement, TargetConflict
+    from ._outcomes import Outcome
     from ._task import TaskHandle
 
 T = TypeVar("T")
@@ -183,16 +185,15 @@ class MetadataWriter:
     def start(self, group: TaskGroup) -> TaskHandle[None]:
         """Run as a service of `group`. Sync. When the group is told to stop, nothing more is admitted and what was
         accepted is written; what has not begun at its deadline fails. Raises when the group's gate is closed."""
-        handle = group.spawn_service(self._serve, name=self.name)
+        handle = group.launch(WatchedTask(self.name, group, "service", self._served), self.run)
         self._follows = group.at_stop(self.stop_admission)
         return handle
 
-    async def _serve(self) -> None:
-        try:
-            await self.run()
-        finally:
-            self.give_up()
-            self._follows()
+    def _served(self, task: TaskHandle[None], outcome: Outcome) -> Outcome:
+        # Also for a task that was cancelled before its first step: nobody else ends what was accepted.
+        self.give_up()
+        self._follows()
+        return outcome
 
     @trio.lowlevel.enable_ki_protection
     async def _work(self) -> None:
