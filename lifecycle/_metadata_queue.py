@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
-from ._metadata_charge import Charge
 from ._metadata_errors import (
     GenerationConflict,
     GenerationsExhausted,
@@ -181,7 +180,7 @@ class MetadataQueue:
             raise MetadataBytesExceeded(self.name, total, self._max_bytes)
         slot = Slot(history.resource, generation, data, self.desk)
         if self._budget is not None:
-            slot.charge = Charge(self._budget, len(data))
+            slot.charge = self._budget.reserve(len(data))
         history.queued = slot
         history.highest = generation
         self.bytes = total

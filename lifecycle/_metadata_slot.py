@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, final
 from ._metadata_errors import MetadataWaitersFull
 
 if TYPE_CHECKING:
-    from ._metadata_charge import Charge
     from ._metadata_types import MetadataOutcome
+    from ._permit import Permit
 
 Tell = Callable[["MetadataOutcome"], object]
 
@@ -48,7 +48,7 @@ class Slot:
         self.generation: int = generation
         self.data: bytes = data
         self.desk: Desk = desk
-        self.charge: Charge | None = None
+        self.charge: Permit | None = None
         self.own: MetadataOutcome | None = None
         self.older: MetadataOutcome | None = None
         self.fallback: MetadataOutcome | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self, final
 
 import trio
 
-from ._budget_errors import DifferentTree, PermitSpent
+from ._budget_errors import AmountInvalid, DifferentTree, PermitSpent
 from ._budget_node import commit, free, note_refusal, obstacle, refusal
 
 if TYPE_CHECKING:
@@ -135,6 +135,28 @@ class Permit:
         left = chain[len(goal) - len(added) :]
         if left:
             free(left, self.count_, self.bytes_, self.control_)
+
+    @trio.lowlevel.enable_ki_protection
+    def resize(self, bytes: int) -> None:
+        """Cover so many bytes from now on, for a payload that has changed. Nothing is released in between, so that
+        others do not get ahead, and neither its count nor a rate is asked again: it was admitted before.
+
+        Raises `BudgetExhausted` or `BudgetClosed`, and holds what it held; `AmountInvalid` for bytes below 0,
+        `PermitSpent`.
+        """
+        chain = self._holds()
+        if bytes < 0:
+            raise AmountInvalid(chain[-1].path)
+        more = bytes - self.bytes_
+        if more > 0:
+            found = obstacle(chain, 0, more, self.control_)
+            if found is not None:
+                note_refusal(chain[-1], found)
+                raise refusal(chain[-1], found, self.count_, bytes, self.control_)
+            commit(chain, 0, more, self.control_)
+        elif more < 0:
+            free(chain, 0, -more, self.control_)
+        self.bytes_ = bytes
 
     def split(self, count: int, bytes: int = 0) -> Permit:
         """Take a part of it into a permit of its own, which is then released on its own. The totals stay as they are.

@@ -376,6 +376,49 @@ def test_rebind_keeps_a_control_permit_control_and_refuses_another_tree() -> Non
     assert state(root, one, other) == [(0, 0, 0, 1)] * 3
 
 
+@pytest.mark.parametrize("control", [False, True])
+def test_a_permit_is_resized_at_every_level_or_at_none(control: bool) -> None:
+    root = Budget.root("root", count=1, bytes=100, rate=Rate(0.001, 1), clock=Clock())
+    leaf = root.child("leaf", bytes=90)
+    permit = leaf.reserve(10, control=control)
+    admitted = leaf.snapshot().admitted_count
+    for nbytes in (80, 80, 5, 90):  # its count and its rate are used up, and are not asked again
+        permit.resize(nbytes)
+        assert permit.bytes == nbytes
+        assert held(root) == held(leaf) == (1, nbytes)
+        assert root.snapshot().control_bytes == (nbytes if control else 0)
+    assert leaf.snapshot().admitted_count == admitted
+    with pytest.raises(BudgetExhausted) as caught:
+        permit.resize(91)
+    assert (caught.value.exhausted, caught.value.dimension) == ("root/leaf", "bytes")
+    with pytest.raises(AmountInvalid):
+        permit.resize(-1)
+    assert held(root) == held(leaf) == (1, 90)
+    assert leaf.snapshot().rejected_count == 1
+    permit.release()
+    assert held(root) == held(leaf) == (0, 0)
+    with pytest.raises(PermitSpent):
+        permit.resize(1)
+
+
+async def test_what_a_smaller_permit_frees_goes_to_those_that_wait() -> None:
+    budget = Budget.root("root", bytes=100)
+    permit = budget.reserve(100)
+    async with trio.open_nursery() as nursery:
+        got: list[Permit] = []
+
+        async def wait() -> None:
+            got.append(await budget.acquire(60))
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        permit.resize(40)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [other.bytes for other in got] == [60]
+    for other in (permit, *got):
+        other.release()
+
+
 def test_a_split_permit_is_released_in_parts() -> None:
     budget = Budget.root("root", count=5, bytes=50)
     whole = budget.reserve(50, count=5)
