@@ -140,6 +140,8 @@ if TYPE_CHECKING:
     from ._topic import Topic
     from ._tracing import TracedAsk, Tracer
 else:
+    from lifecycle._lazy import lazily
+
     # A name is loaded on its first use: the command line and the pytest plugin live here too, and want no Trio.
     _PLACES = {
         "_actor": "Actor",
@@ -174,14 +176,4 @@ else:
         "_tracing": "TracedAsk Tracer",
     }
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for place, names in _PLACES.items():
-            if name in names.split():
-                value = globals()[name] = getattr(import_module(f"{__name__}.{place}"), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted(__all__)
+    __getattr__, __dir__ = lazily(globals(), _PLACES)

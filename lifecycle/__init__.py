@@ -471,6 +471,8 @@ if TYPE_CHECKING:
     from ._trigger import FixedDelay, FixedRate
     from ._until import scope_until
 else:
+    from ._lazy import lazily
+
     # A name is loaded with its module when it is first used: an import of the package alone costs little.
     _PLACES = {
         "_budget": "Budget",
@@ -579,14 +581,4 @@ else:
         "_until": "scope_until",
     }
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for place, names in _PLACES.items():
-            if name in names.split():
-                value = globals()[name] = getattr(import_module(f"{__name__}.{place}"), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted(__all__)
+    __getattr__, __dir__ = lazily(globals(), _PLACES)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ._http_settings import HttpSettings
     from ._probes import ProbeServer
 else:
+    from lifecycle._lazy import lazily
+
     # A name is loaded with its module when it is first used: an import of the package alone loads no library.
     _PLACES = {
         "_errors": "AcceptFailed AdminTokenRefused HttpSettingsInvalid ListenFailed NotBound TransportError",
@@ -41,14 +43,4 @@ else:
         "_probes": "ProbeServer",
     }
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for place, names in _PLACES.items():
-            if name in names.split():
-                value = globals()[name] = getattr(import_module(f"{__name__}.{place}"), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted(__all__)
+    __getattr__, __dir__ = lazily(globals(), _PLACES)

@@ -44,25 +44,20 @@ if TYPE_CHECKING:
     from ._scheduler import run_virtual, seeded_scheduler
     from ._simulated import simulated
 else:
+    from lifecycle._lazy import lazily
+
     # The pytest plugin is in this package, and pytest loads it for all who have Tenure installed: most never use it.
     _PLACES = {
-        "_errors": ("Deadlocked", "InjectedCrash", "PowerCutFailed", "UncleanSystem", "Unexpected"),
-        "_eventually": ("eventually",),
-        "_failing_files": ("FailingFiles", "FileCall", "FileOperation"),
-        "_faults": ("Fault", "FaultPlan"),
-        "_open": ("open_test_system",),
-        "_power_cut": ("CutReport", "CutRule", "PowerCut"),
-        "_power_cut_states": ("CutState", "CutStates"),
-        "_probe": ("Probe", "open_probe"),
-        "_scheduler": ("run_virtual", "seeded_scheduler"),
-        "_simulated": ("simulated",),
+        "_errors": "Deadlocked InjectedCrash PowerCutFailed UncleanSystem Unexpected",
+        "_eventually": "eventually",
+        "_failing_files": "FailingFiles FileCall FileOperation",
+        "_faults": "Fault FaultPlan",
+        "_open": "open_test_system",
+        "_power_cut": "CutReport CutRule PowerCut",
+        "_power_cut_states": "CutState CutStates",
+        "_probe": "Probe open_probe",
+        "_scheduler": "run_virtual seeded_scheduler",
+        "_simulated": "simulated",
     }
 
-    def __getattr__(name):
-        from importlib import import_module
-
-        for place, names in _PLACES.items():
-            if name in names:
-                value = globals()[name] = getattr(import_module(f"{__name__}.{place}"), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__, __dir__ = lazily(globals(), _PLACES)
