@@ -124,7 +124,7 @@ def _mistakes(config: RuntimeConfig) -> Iterator[str]:
     if sink is not None and not callable(sink):
         yield f"report_sink must be a function that takes the report, not {_kind(sink)}"
     yield from _lane_mistakes(values["parallelism"], values["lanes"])
-    yield from _memory_mistakes(config)
+    yield from _memory_mistakes(values["memory_limit"], values["memory"], values["detect_memory"])
     for field in ("budget_keys", "metadata_targets"):
         yield from _count_mistakes(field, values[field], 1)
 
@@ -138,16 +138,15 @@ def _lane_mistakes(parallelism: object, lanes: object) -> Iterator[str]:
         yield f"lanes must be LaneSettings or None, not {_kind(lanes)}"
 
 
-def _memory_mistakes(config: RuntimeConfig) -> Iterator[str]:
-    limit, policy = _untyped(config.memory_limit), _untyped(config.memory)
+def _memory_mistakes(limit: object, policy: object, detect: object) -> Iterator[str]:
     if limit is not None:
         yield from _count_mistakes("memory_limit", limit, 1)
     if isinstance(policy, MemoryPolicy):
         yield from (f"memory: {mistake}" for mistake in policy.mistakes())
     else:
         yield f"memory must be a MemoryPolicy, not {_kind(policy)}"
-    if not callable(config.detect_memory):
-        yield f"detect_memory must be a function that returns a MemoryLimit, not {_kind(config.detect_memory)}"
+    if not callable(detect):
+        yield f"detect_memory must be a function that returns a MemoryLimit, not {_kind(detect)}"
 
 
 def _count_mistakes(field: str, count: object, least: int) -> Iterator[str]:
@@ -169,10 +168,6 @@ def _overrun_status_mistakes(status: object) -> Iterator[str]:
         yield f"overrun_status must be a whole number, not {_kind(status)}"
     elif not 1 <= status <= 255:
         yield f"overrun_status must be from 1 to 255, not {status} (0 would tell the system that all went well)"
-
-
-def _untyped(value: object) -> object:
-    return value
 
 
 def _kind(value: object) -> str:

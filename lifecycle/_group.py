@@ -203,9 +203,6 @@ class TaskGroup:
         """Start a task without a handle, as in a nursery, but counted: the cheapest way. It ends by itself, or is
         cancelled with the group at the work deadline. Sync; raises when the gate is closed."""
         self.check_open()
-        if self.level >= REAL_LEVELS:
-            self._start_task(TaskHandle(name or name_of(fn), self, kind), fn, args)
-            return
         task = GroupTask(name or name_of(fn), self, kind)
         self._members[task] = None
         crew = self._crew

@@ -40,7 +40,7 @@ class IsolatedLane(Lane):
         """Raises `LaneSettingsInvalid`. `LaneSet.isolated` makes one that is in the runtime's report too."""
         refuse(policy.mistakes(name))
         own = attrs.evolve(policy, reserved=policy.max_concurrency)
-        pool = LanePool(name, policy.max_concurrency, [(name, own)], False)
+        pool = LanePool(name, policy.max_concurrency, [(name, own)])
         super().__init__(pool, pool.boards[0], scope)
         if trio.lowlevel.in_trio_run():
             pool.attach()

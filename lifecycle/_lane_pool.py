@@ -64,7 +64,6 @@ class LanePool:
         "admission",
         "boards",
         "calls",
-        "managed",
         "name",
         "open_to_leases",
         "owner",
@@ -72,9 +71,8 @@ class LanePool:
         "stopped",
     )
 
-    def __init__(self, name: str, capacity: int, lanes: Sequence[tuple[str, LanePolicy]], managed: bool) -> None:
+    def __init__(self, name: str, capacity: int, lanes: Sequence[tuple[str, LanePolicy]]) -> None:
         self.name: str = name
-        self.managed: bool = managed
         self.boards: tuple[LaneBoard, ...] = tuple(
             LaneBoard(index, lane, policy) for index, (lane, policy) in enumerate(lanes)
         )

@@ -45,7 +45,7 @@ class ProcessLane:
         if max_bytes < 1:
             raise LaneMisused(name, "max_bytes must be at least 1")
         own = attrs.evolve(policy, reserved=policy.max_concurrency)
-        self._pool = LanePool(name, policy.max_concurrency, [(name, own)], False)
+        self._pool = LanePool(name, policy.max_concurrency, [(name, own)])
         self._board = self._pool.boards[0]
         self._pool.attach()
         self._scope = scope

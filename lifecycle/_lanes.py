@@ -37,7 +37,7 @@ class Lanes:
         """Raises `LaneSettingsInvalid` with every mistake."""
         settings.check()
         self.settings: LaneSettings = settings
-        self._pool = LanePool("lanes", settings.capacity, [(name, settings.policy(name)) for name in LANES], True)
+        self._pool = LanePool("lanes", settings.capacity, [(name, settings.policy(name)) for name in LANES])
         self._isolated: dict[LanePool, None] = {}
         self._dedicated = 0
         self._headroom: trio.CapacityLimiter | None = None

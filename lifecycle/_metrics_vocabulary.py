@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from types import MappingProxyType
 from typing import Literal
 
 import attrs
@@ -17,9 +16,6 @@ from ._service_state import SERVICE_STATES
 from ._task import TASK_KINDS
 
 MetricKind = Literal["gauge", "counter", "histogram"]
-
-
-NO_LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 @attrs.frozen
