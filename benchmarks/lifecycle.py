@@ -5,22 +5,15 @@ Every figure is a ratio of two cases that ran interleaved, the median over at le
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import attrs
 
-from benchmarks import _idle, _raw, _runtime
+from benchmarks import _command, _idle, _raw, _runtime
 from benchmarks._figures import Figure, document, table
 from benchmarks._harness import interleave
-
-#: Rounds, and the size of a case relative to a full run.
-_FULL = (7, 1.0)
-_QUICK = (5, 0.15)
 
 FIGURES: Final = (
     Figure(
@@ -70,32 +63,17 @@ FIGURES: Final = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print the tables, write the JSON; the status is 0 whatever the figures are."""
-    options = _parser().parse_args(argv)
-    rounds, scale = _QUICK if options.quick else _FULL
-    rounds, scale = options.rounds or rounds, options.scale or scale
+    options = _command.parser("lifecycle", "Measure the runtime.").parse_args(argv)
+    rounds, scale = _command.size(options)
     channel = next(case for case in _raw.cases() if case.name == "raw.channel_burst")
     cases = [attrs.evolve(channel, family="channel"), *_runtime.cases()]
-    count = _idle.COUNT if options.scale is None else max(1, int(_idle.COUNT * scale))
-    cases += _idle.cases(count, ("services", "tasks"))
-    results = interleave(cases, rounds, scale=scale, progress=_progress)
+    cases += _idle.cases(_command.idle_count(options), ("services", "tasks"))
+    results = interleave(cases, rounds, scale=scale, progress=_command.progress)
     print(table(results, (), {}, FIGURES))
     if options.json is not None:
         figures = document(results, quick=options.quick, rounds=rounds, scale=scale, left_out={}, figures=FIGURES)
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+        _command.write(figures, options.json)
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.lifecycle", description="Measure the runtime.")
-    parser.add_argument("--quick", action="store_true", help="smaller cases")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--rounds", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--scale", type=float, help=argparse.SUPPRESS)
-    return parser
-
-
-def _progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
