@@ -34,13 +34,11 @@ from lifecycle import (
 from lifecycle._metrics_vocabulary import METRICS, MOST_SERIES
 from lifecycle._task import TASK_KINDS
 
+from ._bodies import forever
+
 SECRET = "s3cr3t"
 NAMED = DiagnosticsOptions(names=True, scan_budget=100, max_details=100)
 DETAILED = attrs.evolve(NAMED, names=False)
-
-
-async def forever() -> None:
-    await trio.sleep_forever()
 
 
 # ---------------------------------------------------------------- names

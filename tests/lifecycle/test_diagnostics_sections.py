@@ -34,11 +34,9 @@ from lifecycle import (
     open_runtime,
 )
 
+from ._bodies import forever
+
 NAMED = DiagnosticsOptions(names=True)
-
-
-async def forever() -> None:
-    await trio.sleep_forever()
 
 
 async def nothing() -> None:

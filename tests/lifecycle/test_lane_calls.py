@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -38,34 +38,12 @@ from lifecycle import (
     open_runtime,
 )
 
-LONG = 60.0
+from ._bodies import LONG, Gate
+
 ONE = LanePolicy(max_concurrency=1, max_queue=1, queue_timeout=LONG, task_timeout=LONG)
 CONFIG = RuntimeConfig(signals=False, lanes=LaneSettings.uniform(ONE, 3), memory_limit=1 << 20, shutdown_within=LONG)
 
 request: ContextVar[str] = ContextVar("request", default="none")
-
-
-class Gate:
-    """A closure that says that it has begun and then waits to be let go."""
-
-    def __init__(self) -> None:
-        self.began = threading.Event()
-        self.go = threading.Event()
-
-    def __call__(self, *args: object) -> str:
-        self.began.set()
-        assert self.go.wait(LONG), "nobody opened the gate"
-        return "done"
-
-    async def until_began(self) -> None:
-        await eventually(self.began.is_set, within=LONG)
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    gate = Gate()
-    yield gate
-    gate.go.set()
 
 
 @asynccontextmanager
@@ -176,7 +154,7 @@ async def test_the_report_says_where_a_stuck_closure_stands(gate: Gate) -> None:
         (call,) = lanes.blocking()
         assert (call.name, call.lane, call.state) == ("stuck", "cpu", "timed_out_still_running")
         assert call.elapsed >= 0.01
-        assert "test_lane_calls.py" in call.stack[-1]
+        assert "_bodies.py" in call.stack[-1]
         assert "Gate.__call__" in call.stack[-1]
         assert lanes.blocking_still_running == context.lanes.cpu.blocking_still_running == 1
         report = ShutdownReport("part", blocking=lanes.running_closures())

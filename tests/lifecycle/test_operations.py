@@ -31,17 +31,10 @@ from lifecycle import (
     open_runtime,
 )
 
+from ._bodies import deaf, forever
+
 Style = Literal["service", "cancellable", "operation", "draining"]
 Event = Literal["owner cancel", "operation cancel", "deadline", "shutdown"]
-
-
-async def forever() -> None:
-    await trio.sleep_forever()
-
-
-async def deaf(seconds: float) -> None:
-    with trio.CancelScope(shield=True):
-        await trio.sleep(seconds)
 
 
 def spawn(

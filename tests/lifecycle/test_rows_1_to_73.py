@@ -45,6 +45,8 @@ from lifecycle import (
     open_runtime,
 )
 
+from ._bodies import deaf, forever
+
 QUIET = RuntimeConfig(signals=False)
 DEGRADE = RuntimeConfig(signals=False, on_poison="degrade")
 
@@ -61,15 +63,6 @@ async def part_of_a_runtime() -> AsyncGenerator[ServiceContext, None]:
             yield context.component("part")
     except* Planted:
         pass
-
-
-async def forever() -> None:
-    await trio.sleep_forever()
-
-
-async def deaf(seconds: float) -> None:
-    with trio.CancelScope(shield=True):
-        await trio.sleep(seconds)
 
 
 async def fail() -> None:

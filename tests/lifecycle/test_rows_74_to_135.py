@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
@@ -59,38 +59,13 @@ from lifecycle import (
 )
 from lifecycle._metrics_vocabulary import METRICS
 
+from ._bodies import LONG, Gate
 from ._budgets import Clock, held, state
 from ._metadata import Store, accepted, target, write
 
-LONG = 60.0
 ONE = LanePolicy(max_concurrency=1, max_queue=8, queue_timeout=LONG, task_timeout=LONG)
 CONFIG = RuntimeConfig(signals=False, lanes=LaneSettings.uniform(ONE, 3), memory_limit=1 << 20, shutdown_within=LONG)
 SECRET = "s3cr3t"
-
-
-class Gate:
-    """A closure that says that it has begun and then waits to be let go."""
-
-    def __init__(self) -> None:
-        self.began = threading.Event()
-        self.go = threading.Event()
-        self.runs = 0
-
-    def __call__(self) -> str:
-        self.runs += 1
-        self.began.set()
-        assert self.go.wait(LONG), "nobody opened the gate"
-        return "done"
-
-    async def until_began(self) -> None:
-        await eventually(self.began.is_set, within=LONG)
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    gate = Gate()
-    yield gate
-    gate.go.set()
 
 
 @asynccontextmanager

@@ -28,16 +28,9 @@ from lifecycle import (
     open_runtime,
 )
 
+from ._bodies import deaf, forever
+
 DEGRADE = RuntimeConfig(signals=False, on_poison="degrade", shutdown_within=10)
-
-
-async def forever() -> None:
-    await trio.sleep_forever()
-
-
-async def deaf(seconds: float) -> None:
-    with trio.CancelScope(shield=True):
-        await trio.sleep(seconds)
 
 
 async def fail() -> None:
